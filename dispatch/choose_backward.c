@@ -55,7 +55,7 @@ void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation
                           onednn_primitive_t *primitive)
 {
     prepared_take_primitive(prepared, primitive);
-    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* [0] is the weight */
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* oneDNN takes the weight first */
     prepared->arguments[0] = is_data ? 1 : 0;
     prepared->arguments[1] = is_data ? 0 : 1;
     for (int o = 0; o < prepared->n_out; o++) prepared->arguments[2 + o] = (int8_t)(-1 - o);

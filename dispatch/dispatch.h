@@ -150,7 +150,7 @@ struct plan;
  * do not read them later, even if you have retained them. */
 typedef struct op_event {
     const opdef_t *op;
-    const void *attrs; /* normalised */
+    const void *attrs; /* with defaults filled in */
     int n_in;
     const tensor_t *const *in;
     int n_out;

@@ -51,7 +51,7 @@ void emit_fail(emitter_t *emitter, status_t status, const char *format, ...) TES
 typedef struct gradient_call {
     emitter_t *emitter;
     const opdef_t *op;
-    const void *attrs; /* normalised */
+    const void *attrs; /* with defaults filled in */
     int n_in;
     const value_t *in; /* VALUE_NONE: absent */
     int n_out;

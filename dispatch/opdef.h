@@ -219,7 +219,7 @@ struct opdef {
 /* A call for which a kernel is prepared. Its activations already have the layout `layout`. */
 struct op_call {
     const opdef_t *op;
-    const void *attrs; /* normalised */
+    const void *attrs; /* with defaults filled in */
     int n_in;
     const tensor_info_t *const *in;
     const void *const *data;    /* row-major elements of the inputs, for `infer` of an operator
@@ -231,7 +231,7 @@ struct op_call {
     bool per_op;            /* POLICY_PER_OP: use the formats that oneDNN proposes */
     const kernel_t *kernel; /* try only this kernel; NULL: all */
     int n_out;
-    const tensor_info_t *out; /* inferred, dense */
+    const tensor_info_t *out; /* inferred outputs, as dense infos */
 };
 
 static inline bool call_has(const op_call_t *call, int operand)

@@ -30,7 +30,7 @@ typedef struct profile_reorder {
     uint64_t bytes;  /* read plus written */
     double ns;       /* median over the runs */
     double begin_ns; /* start in the shown run, from the run's start */
-    double shown_ns; /* duration in that run */
+    double shown_ns; /* duration in the shown run */
 } profile_reorder_t;
 
 /* A call of an operator including its reorders, or a separate reorder: one between steps of a plan,

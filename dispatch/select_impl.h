@@ -79,7 +79,7 @@ status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, i
 typedef struct cache_call {
     const opdef_t *op;
     const void *given; /* attributes as the caller wrote them */
-    const void *attrs; /* the same, normalised */
+    const void *attrs; /* the same with defaults filled in */
     int n_in;
     const tensor_t *const *in; /* NULL: absent */
     weight_use_t weights;

@@ -26,7 +26,7 @@ typedef struct numbers {
     alignas(16) char attrs[ATTRS_MAX];
     tensor_info_t infos[OP_MAX_INPUTS];
     const tensor_info_t *in[OP_MAX_INPUTS];
-    bool are_given; /* nothing is symbolic */
+    bool are_given; /* the call has no symbolic integers */
     bool are_known; /* every symbolic integer has a number */
 } numbers_t;
 

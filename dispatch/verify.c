@@ -96,7 +96,7 @@ double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *
         double difference = (op->spec(&shaken, output, index) - expected) / SHAKE;
         if (isfinite(difference)) squares += difference * difference;
     }
-    double change = sqrt(3.0 * squares / n_shakes); /* the mean of r^2 is 1/3 */
+    double change = sqrt(3.0 * squares / n_shakes); /* 3, because the mean of r^2 is 1/3 */
     double n_roundings = sqrt((double)probe.n_reads / n_shakes);
     if (op->amplifies != NULL) n_roundings *= op->amplifies(call->attrs);
     double size = fabs(expected) + change + terms_that_cancel(op, call->attrs);

@@ -19,7 +19,7 @@
 TESSERA_BEGIN
 
 typedef struct layer_recurrent_options {
-    int64_t num_layers; /* 0: 1 */
+    int64_t num_layers; /* 0 means 1 */
     bool bidirectional;
     bool batch_first;
     bool is_relu;   /* rnn: use relu, not tanh */

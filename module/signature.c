@@ -78,7 +78,7 @@ status_t signature_describe(const signature_t *signature, bool is_output, int in
 typedef struct question {
     const char *op;
     bool is_output;
-    int index; /* -1: only count */
+    int index; /* -1: only count arguments or results */
 } question_t;
 
 /* Asks a method for the number of its arguments or results, and for one of them. Sets *out_n to -1

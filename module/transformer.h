@@ -37,8 +37,8 @@ status_t layer_multi_head_attention(context_t *ctx, int64_t embed_dim, int64_t n
 
 typedef struct transformer_attrs {
     int64_t d_model, nhead;
-    int64_t dim_feedforward; /* 0: 2048 */
-    eltwise_t activation;    /* ELTWISE_NONE: relu */
+    int64_t dim_feedforward; /* 0 means 2048 */
+    eltwise_t activation;    /* ELTWISE_NONE means relu */
     bool norm_first;
     double epsilon; /* for the norms; 0: 1e-5 */
 } transformer_attrs_t;

@@ -11,9 +11,9 @@
 TESSERA_BEGIN
 
 typedef struct zoo_options {
-    int64_t n_classes; /* 0: 1000 */
+    int64_t n_classes; /* 0 means 1000 */
     int64_t divide;    /* divisor of all widths, which stay at least 8; 0: 1 */
-    uint64_t seed;     /* 0: 1 */
+    uint64_t seed;     /* 0 means 1 */
 } zoo_options_t;
 
 /* Creates a network by name. Its input is f32[N, 3, size, size]; *out_size receives the usual size

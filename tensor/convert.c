@@ -532,7 +532,7 @@ status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
     *out_primitive = NULL;
     if (!with_sizes_of(src_info, dst_info, &info) || !begins_with_onednn(&info, dst_info))
         return STATUS_OK;
-    threads_guard_t guard = threads_enter(ctx); /* oneDNN chooses the number of threads here */
+    threads_guard_t guard = threads_enter(ctx); /* oneDNN fixes the number of threads here */
     status_t status = onednn_reorder(ctx, &info, dst_info, &primitive);
     threads_leave(ctx, guard);
     if (status == STATUS_UNSUPPORTED) return STATUS_OK;

@@ -363,7 +363,7 @@ status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements,
 }
 
 typedef struct difference {
-    double largest; /* |a - b| */
+    double largest; /* largest |a - b| */
     double scale;   /* largest finite |b| */
 } difference_t;
 

@@ -7,7 +7,7 @@
 TESSERA_BEGIN
 
 typedef enum dtype {
-    DTYPE_NONE = 0, /* no tensor: an absent optional operand */
+    DTYPE_NONE = 0, /* of an absent optional operand */
     DTYPE_F32,
     DTYPE_F64,
     DTYPE_BF16,
@@ -31,7 +31,7 @@ const char *dtype_name(dtype_t dtype) TESSERA_API(dtype_name);
 dtype_t dtype_parse(const char *name) TESSERA_API(dtype_parse);
 
 bool dtype_is_floating(dtype_t dtype) TESSERA_API(dtype_is_floating);
-bool dtype_is_integral(dtype_t dtype) TESSERA_API(dtype_is_integral); /* not bool */
+bool dtype_is_integral(dtype_t dtype) TESSERA_API(dtype_is_integral); /* false for bool */
 bool dtype_is_unsigned(dtype_t dtype) TESSERA_API(dtype_is_unsigned); /* u8, u16, u32, u64 */
 
 /* The dtype of the result when an operator combines these dtypes, as torch.promote_types.

@@ -76,7 +76,7 @@ typedef struct slot {
     atomic_int n_members;
     atomic_uint mode;
     _Alignas(LINE) atomic_uint n_left;
-    _Alignas(LINE) atomic_bool is_taken; /* by a caller */
+    _Alignas(LINE) atomic_bool is_taken; /* a caller uses the slot */
     atomic_uint_least64_t time;          /* when the caller's last loop began */
     cursor_t cursors[MAX_MEMBERS];
 } slot_t;
@@ -98,7 +98,7 @@ static atomic_bool is_resting, is_stopped;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while workers are started */
 
 static _Thread_local bool is_inside;
-static _Thread_local int favourite; /* slot */
+static _Thread_local int favourite; /* slot that this thread tries first */
 
 bool pool_is_inside(void)
 {

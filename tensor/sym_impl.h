@@ -21,9 +21,9 @@
 __extension__ typedef __int128 sym_wide_t;
 
 /* Limits. A result beyond a limit is SYM_NONE, with a failure that names the limit. */
-#define SYM_MAX_NODES (1 << 17) /* per space */
+#define SYM_MAX_NODES (1 << 17) /* in a space */
 #define SYM_MAX_TERMS 32        /* per sum; also operands of a minimum or maximum */
-#define SYM_MAX_FACTORS 12      /* per product */
+#define SYM_MAX_FACTORS 12      /* in a product */
 #define SYM_MAX_WEIGHT 4096     /* size of an expression's tree, which limits its text */
 #define SYM_MAX_DEPTH 64
 
@@ -36,9 +36,9 @@ typedef enum sym_kind {
     SYM_QUOTIENT, /* {numerator, divisor}: rounded down */
     SYM_MINIMUM,  /* two or more operands, sorted */
     SYM_MAXIMUM,
-    SYM_EQUALS, /* {a, b}: 1 or 0 */
+    SYM_EQUALS, /* {a, b}: 1 if a == b, else 0 */
     SYM_LESS,
-    SYM_CHOICE,  /* {condition, a, b} */
+    SYM_CHOICE,  /* {condition, a, b}: a if condition is not 0, else b */
     SYM_ROUNDED, /* {real}; part: sym_rounding_t */
     SYM_NAME,
     SYM_PRODUCT,        /* two or more atoms, sorted */
@@ -95,7 +95,7 @@ typedef struct sym_guard {
 } sym_guard_t;
 
 typedef struct sym_exclusion {
-    int64_t form, value; /* form != value */
+    int64_t form, value; /* a fact: form != value */
 } sym_exclusion_t;
 
 #define SYM_FIRST_CHUNK 64
@@ -114,7 +114,7 @@ struct sym_space {
     pthread_mutex_t lock;
     uint64_t salt;
     atomic_int n_nodes;
-    _Atomic(sym_node_t *) nodes[SYM_N_CHUNKS]; /* chunk k has SYM_FIRST_CHUNK << k */
+    _Atomic(sym_node_t *) nodes[SYM_N_CHUNKS]; /* chunk k has SYM_FIRST_CHUNK << k nodes */
     uint32_t *table;                           /* hash table of 1 + node number; 0: free */
     size_t n_slots;
     sym_chunk_t *chunks;
@@ -179,7 +179,7 @@ bool sym_contains(const sym_space_t *space, int64_t a, int64_t atom);
 /* ---- sym_poly.c: sums with integer factors over one denominator ---- */
 
 typedef struct sym_term {
-    int64_t factor, product; /* product: of atoms, or one atom */
+    int64_t factor, product; /* product: a product of atoms, or one atom */
 } sym_term_t;
 
 /* A polynomial (terms + constant) / denominator. The denominator is positive and divides the sum

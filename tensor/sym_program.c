@@ -13,7 +13,7 @@
 struct sym_program {
     int n_asked;              /* number of guards of the space when the program was made */
     int n_guards;             /* guards that fit into the registers */
-    int n_nodes;              /* node i writes register i */
+    int n_nodes;              /* the result of node i is in register i */
     const sym_node_t **nodes; /* operands come before their users */
     int *ends;                /* [guard] number of nodes to compute before its value is known */
     int *values;              /* [guard] register of its value */

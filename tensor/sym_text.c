@@ -51,7 +51,7 @@ static void write_operand(writer_t *writer, int64_t a, level_t level);
 typedef struct view {
     sym_poly_t poly;
     sym_poly_t a;
-    int64_t factor, divisor; /* factor 0: no remainder */
+    int64_t factor, divisor; /* factor 0: there is no remainder */
     int64_t joined; /* quotient that is printed with the constant in its numerator; 0: none */
 } view_t;
 

@@ -93,8 +93,9 @@ status_t tensor_item_integer(context_t *ctx, const tensor_t *tensor, int64_t *ou
 status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements, size_t capacity)
     TESSERA_API(tensor_read);
 
-/* max |a - b| / max |b| over all elements; any layouts. 0 if both maxima are 0; infinite if an
- * element is NaN in only one of the two tensors. */
+/* max |a - b| / max |b| over all elements; any layouts. max |b| leaves out infinities. The result
+ * is 0 if both maxima are 0, and infinite if an element is NaN or infinite in only one of the two
+ * tensors. */
 status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *b,
                              double *out_difference) TESSERA_API(tensor_max_rel_diff);
 

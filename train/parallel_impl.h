@@ -45,7 +45,7 @@ struct parallel {
     int n;           /* number of parameters; 0 before the first step */
     exchanged_t *gradients;
     tensor_t *elements; /* f32, all gradients; the last parameter's comes first */
-    float *data;        /* its bytes */
+    float *data;        /* the bytes of `elements` */
     uint16_t *sent;     /* the elements rounded to bf16, which are sent instead of f32; or NULL */
     bucket_t *buckets;
     int n_buckets, n_begun;

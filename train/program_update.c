@@ -30,7 +30,7 @@ typedef struct written {
     const char *path;           /* attribute name that the graph reads, or NULL */
     value_t gradient;           /* in the old graph; VALUE_NONE: none, or state */
     int last, at;               /* last node that reads it, or -1; node before its call */
-    const graph_node_t *sliced; /* node that calls or slices replace, or NULL */
+    const graph_node_t *sliced; /* node that is replaced by calls or slices, or NULL */
     bool is_beside;             /* a bias that is updated together with its weight */
 } written_t;
 

@@ -93,7 +93,7 @@ static status_t update(trainer_t *trainer)
         TRY(clip_gradients(ctx, optimizer_n_parameters(trainer->optimizer), trainer->gradients,
                            trainer->options.max_norm, NULL));
     status_t status = optimizer_step(ctx, trainer->optimizer, trainer->gradients);
-    if (status != STATUS_OK) parallel_leave(trainer->options.parallel); /* other ranks did it */
+    if (status != STATUS_OK) parallel_leave(trainer->options.parallel); /* others updated */
     TRY(status);
     trainer->times.update_ns = context_now() - begin;
     trainer->n_steps++;

@@ -39,7 +39,7 @@ typedef struct onednn_fold onednn_fold_t;
 struct onednn_frame {
     onednn_frame_t *next;          /* in the list of idle frames */
     onednn_primitive_t *primitive; /* borrowed: the owner of the frame holds the primitive */
-    onednn_fold_t *fold;           /* NULL: oneDNN takes all arguments unchanged */
+    onednn_fold_t *fold;           /* NULL: oneDNN takes all arguments as they are */
     dnnl_exec_arg_t given[ONEDNN_MAX_MEMORIES];
     int n_given;
     dnnl_memory_t memories[ONEDNN_MAX_ARGUMENTS + 1];

@@ -154,7 +154,7 @@ typedef struct onednn_problem {
     const tensor_info_t *src;    /* [n_src] */
     const tensor_info_t *weight; /* grouped convolution: [G][K/G][C/G]..; recurrent: [4]; or NULL */
     const tensor_info_t *bias;   /* NULL: none */
-    const tensor_info_t *dst;    /* recurrent: [3] */
+    const tensor_info_t *dst;    /* recurrent: array of 3 */
     const tensor_info_t *diff_src, *diff_weight, *diff_bias, *diff_dst;
     int64_t kernel[ONEDNN_MAX_SPATIAL];
     int64_t stride[ONEDNN_MAX_SPATIAL];
