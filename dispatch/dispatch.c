@@ -603,8 +603,8 @@ static status_t tell_written(context_t *ctx, tensor_t *target)
     return STATUS_OK;
 }
 
-/* True if the kernel may write directly into the target: it has the arrangement of the kernel's
- * result, and no overlap with another operand. */
+/* True if the kernel may write directly into the target: the target's elements are arranged in
+ * memory as those of the kernel's result, and it overlaps no other operand. */
 static bool writes_target(const prepared_t *prepared, const cache_call_t *call,
                           const tensor_t *target)
 {

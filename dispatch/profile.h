@@ -29,12 +29,12 @@ typedef struct profile_reorder {
     tensor_info_t from, to;
     uint64_t bytes;  /* read plus written */
     double ns;       /* median over the runs */
-    double begin_ns; /* start in the shown run, from the run's start */
+    double begin_ns; /* when it began in the shown run, from the run's start */
     double shown_ns; /* duration in the shown run */
 } profile_reorder_t;
 
-/* A call of an operator including its reorders, or a separate reorder: one between steps of a plan,
- * or one that makes a result dense. */
+/* A call of an operator with its reorders; or a separate reorder, which is between steps of a plan
+ * or makes a result dense. */
 typedef struct profile_node {
     const opdef_t *op; /* NULL: a separate reorder */
     const char *path;  /* path of the module, "layer1.0.conv1"; "" for the top module */

@@ -10,7 +10,7 @@ typedef struct extent {
     const char *begin, *end;
 } extent_t;
 
-/* An event that the observer received in the first run. */
+/* A call or conversion that the observer received in the first run. */
 typedef struct record {
     const opdef_t *op; /* NULL: a conversion */
     char *path, *kernel, *implementation;

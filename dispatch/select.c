@@ -227,7 +227,7 @@ static status_t compare(context_t *ctx, const op_call_t *call, const tensor_info
     return STATUS_OK;
 }
 
-/* Tries the kernels; competing kernels come first. */
+/* Tries the kernels: first those that compete (KERNEL_COMPETES), then the others in order. */
 static status_t ask_kernels(context_t *ctx, const op_call_t *call, const tensor_info_t *const *in,
                             const tensor_info_t *shown, prepared_t **prepared)
 {

@@ -1,4 +1,4 @@
-/* Helpers shared by the forwards and the constructors of layers. */
+/* Helpers for constructors and forwards of layers. */
 #include <stdio.h>
 
 #include "module/layers_impl.h"

@@ -60,7 +60,7 @@ static status_t put(context_t *ctx, datum_t *dict, const entry_t *entry)
     return status;
 }
 
-/* The scope releases the tensors that to_dense creates. */
+/* Runs in a scope, which releases the tensors that to_dense creates. */
 status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
 {
     TRY(context_output(ctx, "module_state_dict", out_dict));

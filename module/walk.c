@@ -70,7 +70,7 @@ void tree_clear(context_t *ctx, tree_t *tree)
     *tree = (tree_t){0};
 }
 
-/* Visits the modules that existed at the beginning, because a visit may change the tree. */
+/* Lists the modules first, and then visits them, because a visit may change the tree. */
 status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, void *user)
 {
     if (module == NULL) return context_null(ctx, "module_walk", "module");

@@ -22,7 +22,7 @@ typedef struct allocator {
     void (*put)(void *user, void *block);
 } allocator_t;
 
-/* Receives one trace line without its newline. Called in the context's thread. */
+/* Receives one line of the trace, without newline. Called in the thread that uses the context. */
 typedef void (*trace_sink_t)(void *user, const char *line);
 
 typedef struct context_options {
@@ -38,7 +38,7 @@ typedef struct context_options {
     bool flush_denormals;  /* treat denormals as zero on all threads that run a call; x86 only */
     /* Limits on time and memory: docs/limits.md. */
     int64_t limit_bytes;      /* memory in use; 0: TESSERA_LIMIT_MEMORY, else no limit */
-    double limit_seconds;     /* per outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
+    double limit_seconds;     /* for each outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
     int64_t limit_iterations; /* loop iterations per outermost call; 0: TESSERA_LIMIT_ITERATIONS,
                                  else 1048576 */
     int64_t plan_bytes;       /* memory for the plans (compiled graphs, one for each set of input

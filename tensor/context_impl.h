@@ -49,7 +49,8 @@ void context_put(context_t *ctx, void *block);
 /* Copies a string; NULL stays NULL. */
 status_t context_string(context_t *ctx, const char *text, char **out_text);
 
-/* Grows an array to hold at least `needed` items; items may move but keep their contents. */
+/* Makes an array large enough for `needed` items. `items` is the address of the array's pointer;
+ * the array may move in memory. */
 status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, size_t item_bytes);
 
 const allocator_t *context_allocator(const context_t *ctx);
@@ -133,8 +134,8 @@ uint64_t context_random(context_t *ctx);
 /* The generator's four words of state, to save and restore. */
 uint64_t *context_random_state(context_t *ctx);
 
-/* context_traces: true if a trace category (trace.h) is enabled. context_trace_line writes a line
- * to the trace sink. */
+/* context_traces returns true if a trace category (trace.h) is enabled. context_trace_line writes a
+ * line to the trace sink. */
 bool context_traces(const context_t *ctx, unsigned category);
 void context_trace_line(context_t *ctx, const char *line);
 

@@ -12,7 +12,7 @@
 
 /* ---- native loops ---- */
 
-/* One dimension of a strided copy, strides in bytes. */
+/* A loop over one dimension of a copy. src and dst are the strides in bytes. */
 typedef struct loop {
     int64_t size, src, dst;
 } loop_t;

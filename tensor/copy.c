@@ -38,7 +38,7 @@ static void move(context_t *ctx, const tensor_info_t *src_info, const void *src,
                  begin);
 }
 
-/* Makes a dense tensor with this info and the elements of src. */
+/* Makes a dense tensor with the given info and the elements of src. */
 static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t *info,
                         tensor_t **out_copy)
 {

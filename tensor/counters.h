@@ -37,7 +37,7 @@ typedef struct counters {
     uint64_t weights_packed;
     uint64_t plans_built;   /* compiled graphs: one for each set of input sizes of a method */
     uint64_t plans_evicted; /* least recently used plans, dropped to save memory */
-    uint64_t tensor_bytes;  /* total allocated for tensors through this context */
+    uint64_t tensor_bytes;  /* bytes allocated for tensors by this context in total */
     uint64_t plan_bytes;    /* at present, estimated, of the method that built the last plan: its
                                plans except the two used last, with packed weights that only these
                                plans read */

@@ -7,7 +7,7 @@
 TESSERA_BEGIN
 
 typedef enum dtype {
-    DTYPE_NONE = 0, /* of an absent optional operand */
+    DTYPE_NONE = 0, /* dtype of an absent optional operand */
     DTYPE_F32,
     DTYPE_F64,
     DTYPE_BF16,

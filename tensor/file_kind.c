@@ -1,4 +1,5 @@
-/* Detects a file's kind from its first bytes, for messages about a wrong kind. */
+/* Detects a file's kind from its first bytes, so that a message can name it if it is the wrong
+ * kind. */
 #include <stdio.h>
 #include <string.h>
 

@@ -502,8 +502,8 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
     return true;
 }
 
-/* Begins with the innermost block. Each block takes the lowest digit of its dimension's index
- * (index % block size); outer blocks and the order of dimensions use the rest. */
+/* Computes an element's offset, beginning with the innermost block. A block uses index % block size
+ * of its dimension; the blocks outside of it use index / block size. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
 {
     if (!is_explicit(format) || sizes == NULL || index == NULL) return 0;

@@ -26,7 +26,7 @@ typedef struct tensor_info {
 /* Info of a contiguous dense tensor. Sizes must be valid (shape_check). */
 tensor_info_t info_dense(dtype_t dtype, int rank, const int64_t *sizes) TESSERA_API(info_dense);
 
-/* Info of the same tensor as mkldnn in this format. */
+/* Info of the same tensor in mkldnn layout with this format. */
 tensor_info_t info_mkldnn(const tensor_info_t *info, const format_t *format)
     TESSERA_API(info_mkldnn);
 

@@ -25,8 +25,8 @@ typedef struct interrupts {
 } interrupts_t;
 interrupts_t *context_interrupts(context_t *ctx);
 
-/* Start and end of a public call, which may be nested in another. `call` is a static text.
- * interrupt_end returns the call's final status. */
+/* Mark the beginning and end of a public call, which may be nested in another. `call` is its name,
+ * a static text. interrupt_end returns the call's final status. */
 void interrupt_begin(context_t *ctx, const char *call);
 status_t interrupt_end(context_t *ctx, status_t status);
 
@@ -43,8 +43,8 @@ status_t interrupt_check(context_t *ctx, const char *at);
 /* Like interrupt_check, and reports progress (progress.h). */
 status_t interrupt_tell(context_t *ctx, const char *what, int64_t done, int64_t total);
 
-/* Between these two calls, which may nest, interrupt_check returns OK. For work that must not stop
- * half-way. */
+/* Between these two calls, which may nest, interrupt_check returns OK. Use them for work that must
+ * not stop half-way. */
 void interrupt_hold(context_t *ctx);
 void interrupt_release(context_t *ctx);
 

@@ -113,7 +113,8 @@ static bool reserve(limiter_t *limiter, size_t bytes)
     return true;
 }
 
-/* The size is stored before the block, in a header of BLOCK_ALIGNMENT bytes. */
+/* Allocates a block if the limit allows it. The block's size is stored before it, in a header of
+ * BLOCK_ALIGNMENT bytes. */
 static void *get_limited(void *user, size_t bytes)
 {
     limiter_t *limiter = user;

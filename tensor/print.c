@@ -10,7 +10,7 @@
 #include "tensor/tensor_impl.h"
 
 #define MOST_ELEMENTS 1000 /* largest tensor that is shown completely */
-#define EDGE 3             /* elements shown at each end of a dimension otherwise */
+#define EDGE 3             /* elements shown at each end of a dimension of a larger tensor */
 #define LINE 80
 #define DIGITS 4
 #define NUMBER_MAX 400 /* "%.4f" of the largest double */

@@ -20,7 +20,7 @@ TESSERA_BEGIN
  *
  * IO  writing to the file failed */
 status_t tensor_print(context_t *ctx, const tensor_t *tensor, FILE *file) TESSERA_API(tensor_print);
-/* Appends what tensor_print writes to a text, without the newline. */
+/* Like tensor_print, but appends to a text, without the newline. */
 status_t tensor_print_text(context_t *ctx, const tensor_t *tensor, text_t *text)
     TESSERA_API(tensor_print_text);
 

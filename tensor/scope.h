@@ -29,8 +29,8 @@ TESSERA_BEGIN
 
 status_t scope_begin(context_t *ctx) TESSERA_API(scope_begin);
 
-/* Removes the tensor from the innermost scope that holds it: the caller then releases it. NULL does
- * nothing. */
+/* Removes the tensor from the innermost scope that lists it; then the caller must release it. NULL
+ * does nothing. */
 void scope_keep(context_t *ctx, tensor_t *tensor) TESSERA_API(scope_keep);
 
 /* Ends the innermost scope and releases its tensors. Returns the scope's first failure that was not

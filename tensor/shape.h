@@ -26,8 +26,8 @@ static inline bool shape_multiply(int64_t a, int64_t b, int64_t *out_product)
 /* Number of elements; false on overflow. */
 bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel) TESSERA_API(shape_numel);
 
-/* Rejects a rank above TENSOR_MAX_RANK, negative sizes, and sizes whose bytes overflow. The message
- * starts with `op`. */
+/* Fails for a rank above TENSOR_MAX_RANK, for negative sizes, and if the number of bytes overflows.
+ * The message starts with `op`. */
 status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
     TESSERA_API(shape_check);
 
@@ -41,8 +41,8 @@ bool shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
 bool shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *out_rank,
                      int64_t *out_sizes) TESSERA_API(shape_broadcast);
 
-/* Converts a dimension that may be negative (counted from the end) to one that is not; false if out
- * of range. For rank 0, dimensions 0 and -1 are accepted. */
+/* Converts the number of a dimension, which may be negative (counted from the end), to one that is
+ * not. Returns false if it is out of range. For rank 0, dimensions 0 and -1 are accepted. */
 bool shape_dim(int rank, int64_t dim, int *out_dim) TESSERA_API(shape_dim);
 
 /* Advances a multi-index to the next element in row-major order; false after the last. */

@@ -31,7 +31,7 @@ __extension__ typedef __int128 sym_wide_t;
 #define SYM_LOWEST (-INT64_MAX)
 #define SYM_HIGHEST INT64_MAX
 
-/* Kinds of nodes, in the order of factors in a product. */
+/* Kinds of nodes, in the order in which the factors of a product are sorted. */
 typedef enum sym_kind {
     SYM_QUOTIENT, /* {numerator, divisor}: rounded down */
     SYM_MINIMUM,  /* two or more operands, sorted */
@@ -254,8 +254,8 @@ int64_t sym_simplest(sym_space_t *space, int64_t a);
 int64_t sym_atom(sym_space_t *space, const sym_node_t *node);
 /* 1: the relation is proven; 0: its negation is proven; -1: neither. */
 int sym_proves(sym_space_t *space, sym_relation_t relation, int64_t a);
-/* Returns whether the relation holds. If it can be neither proven nor disproven, returns whether it
- * holds at the hints, and adds this as a guard. */
+/* Returns whether the relation holds. If this can be neither proven nor disproven, returns whether
+ * it holds for the hints, and adds a guard that says so. */
 bool sym_decide(sym_space_t *space, sym_relation_t relation, int64_t a);
 /* The product of a and b. If neither factor can be negative, records that the product cannot be
  * negative. */

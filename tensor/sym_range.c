@@ -168,9 +168,10 @@ static sym_known_t of_terms(sym_space_t *space, const sym_poly_t *poly)
     return known;
 }
 
-/* Replaces each quotient k*(m/d) by the exact k*m/d - k*rest/d, with 0 <= rest < d, because m may
- * cancel other terms: H - 8*(H/8) is between 0 and 7. out_rests: the range of the sum of all
- * k*rest, over poly's denominator. False if there are no quotients. */
+/* Replaces each quotient k*(m/d), which is rounded down, by the equal expression k*m/d - k*rest/d
+ * with 0 <= rest < d, because m may cancel other terms: H - 8*(H/8) is between 0 and 7. out_rests:
+ * the range of the sum of all k*rest, over poly's denominator. Returns false if there are no
+ * quotients. */
 static bool open_quotients(sym_space_t *space, sym_poly_t *poly, sym_known_t *out_rests)
 {
     bool has_opened = false;

@@ -120,7 +120,8 @@ status_t tensor_narrow(context_t *ctx, const tensor_t *base, int64_t dim, int64_
  * same format. */
 status_t tensor_clone(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy)
     TESSERA_API(tensor_clone);
-/* Returns the tensor itself, retained, if it is contiguous; else a contiguous copy. Dense only. */
+/* Returns the tensor itself, retained, if it is contiguous; else a contiguous copy. The tensor must
+ * be dense. */
 status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
     TESSERA_API(tensor_contiguous);
 /* Copies a dense tensor of rank 3 to 5 such that dimension 1 is the fastest in memory. The copy is

@@ -1,4 +1,4 @@
-/* A text that grows: the output buffer for graphs, explanations and reports. */
+/* A text buffer that grows, for printing graphs, explanations and reports. */
 #ifndef TESSERA_TENSOR_TEXT_H
 #define TESSERA_TENSOR_TEXT_H
 

@@ -66,7 +66,7 @@ typedef struct threads_limit {
 threads_limit_t threads_limit(context_t *ctx, int n_threads);
 void threads_unlimit(context_t *ctx, threads_limit_t limit);
 
-/* Number of threads for a loop over n_elements elements: one for short loops. */
+/* Number of threads for a loop over n_elements elements: 1 if the loop is short. */
 static inline int threads_for(const context_t *ctx, int64_t n_elements)
 {
     return n_elements >= 16384 ? context_threads(ctx) : 1;

@@ -23,7 +23,7 @@ typedef struct card {
 
 /* ---- detection of ended ranks ---- */
 
-/* Returns a rank whose lock is free, or -1. */
+/* Finds a rank that has ended: its lock is free. Returns -1 if there is none. */
 static int find_ended(const group_t *group)
 {
     for (int i = 0; group->peers != NULL && i < group->n_ranks; i++) {

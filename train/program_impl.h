@@ -39,7 +39,7 @@ struct train_program {
     plan_t *plan;
     graph_t *graph;
     module_t *step; /* the traced module; its child "model" is the trained module */
-    int *gradients; /* [parameters of the optimizer] result index of the gradient, or -1 */
+    int *gradients; /* [parameters of the optimizer] index of the gradient's result, or -1 */
     train_state_t *states;
     int n_states;
     bool keep_numerics; /* from train_options_t */
@@ -66,7 +66,7 @@ typedef struct train_asked {
     size_t memory_limit; /* from train_options_t */
 } train_asked_t;
 
-/* Traces and plans a step. `in` is the module's inputs, then the target. */
+/* Traces a step and makes its plan. `in` has the module's inputs, then the target. */
 status_t train_program_create(context_t *ctx, module_t *module, const train_asked_t *asked,
                               optimizer_t *optimizer, int n_in, const tensor_t *const *in,
                               train_program_t **out_program);

@@ -215,7 +215,7 @@ static status_t add_product(calls_t *calls, int parameter, int n_rows, const val
     return STATUS_OK;
 }
 
-/* The parameter whose gradient is output `index` of the node, or -1. */
+/* Finds the parameter whose gradient is output `index` of the node; -1: none. */
 static int find_parameter(const calls_t *calls, const graph_node_t *node, int index)
 {
     for (int i = 0; i < calls->n_parameters && index < node->n_outputs; i++)

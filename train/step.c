@@ -149,7 +149,8 @@ static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gra
     return false;
 }
 
-/* Marks gradients that overlap parameters: for example, the gradient of x * y for x is y itself. */
+/* Marks gradients that share memory with a parameter. Example: the gradient of x * y with respect
+ * to x is y itself. */
 static status_t find_written(context_t *ctx, int n, step_item_t *items)
 {
     extent_t *extents = NULL;

@@ -288,7 +288,7 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
     return STATUS_OK;
 }
 
-/* Writes the new value of a buffer that the step changes. */
+/* Writes the new value of a buffer that the forward pass changes, such as a running mean. */
 static status_t write_state(const trainer_t *trainer, const train_program_t *program,
                             const char *path, const tensor_t *value)
 {
@@ -509,7 +509,8 @@ static status_t check_step(context_t *ctx, trainer_t *trainer, int n_in, const t
     return check_parameters(ctx, trainer);
 }
 
-/* The number of items of a batch is the first size of the first input. */
+/* Starts the step of the ranks. The number of items of a batch is the first size of the first
+ * input. */
 static void begin_ranks(trainer_t *trainer, status_t status, const tensor_t *const *in)
 {
     const bool has_sizes = status == STATUS_OK && tensor_rank(in[0]) > 0;

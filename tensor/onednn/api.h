@@ -1,8 +1,8 @@
 /* oneDNN's C API in the style of version 3, whichever version is installed.
  *
- * 2.6 has transparent memory descriptors, separate operation descriptors and some other argument
- * orders. Here its memory descriptor becomes a pointer to the struct, and v2*.c implement the
- * version 3 calls that this project uses. */
+ * In 2.6, a memory descriptor is a struct, an operation has a separate descriptor, and some
+ * functions have their arguments in another order. Here, the type of memory descriptors becomes a
+ * pointer to this struct, and v2*.c implement those calls of version 3 that Tessera uses. */
 #ifndef TESSERA_TENSOR_ONEDNN_API_H
 #define TESSERA_TENSOR_ONEDNN_API_H
 

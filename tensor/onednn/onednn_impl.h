@@ -1,4 +1,5 @@
-/* Declarations shared by the files of this folder. */
+/* Declarations that the files of this folder share. A frame holds oneDNN's memory objects for a
+ * run. */
 #ifndef TESSERA_TENSOR_ONEDNN_ONEDNN_IMPL_H
 #define TESSERA_TENSOR_ONEDNN_ONEDNN_IMPL_H
 
