@@ -218,7 +218,7 @@ static void conv_bn_folding(void **state)
             module_release(frozen);
             module_release(net);
         }
-    /* Our batch_norm always has statistics. It stays if they are not constant. */
+    /* Tessera's batch_norm always has statistics. It stays if they are not constant. */
     module_t *net = make_net(ctx, conv_text(2, "f32", true, no_constant, norm));
     const char *const preserved[] = {"mean", "var", NULL};
     module_t *frozen = freeze_and_check(ctx, net, &(freeze_options_t){.preserved = preserved},

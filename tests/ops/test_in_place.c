@@ -1,5 +1,6 @@
 /* Operators in place, compared with PyTorch's functions that end in an underscore: on dense
- * tensors, views and blocked tensors. Also tests who sees the new elements, and errors. */
+ * tensors, views and blocked tensors. Also tests which other tensors see the new elements, and
+ * errors. */
 #include "tests/support/support.h"
 
 #include <math.h>

@@ -106,8 +106,8 @@ static void layers_compute_what_double_does(void **state)
             run_one(ctx, rows[r], 64 + sizes[s], 128 + sizes[s], (r + s) % 2 == 0);
 }
 
-/* oneDNN runs layers with very few rows, which would leave most lanes empty, with many rows, and
- * with policy per_op. */
+/* oneDNN runs a layer if it has very few rows, which would leave most lanes empty, if it has many
+ * rows, and with policy per_op. */
 static void other_layers_are_left_to_onednn(void **state)
 {
     static const int64_t rows[] = {1, 4, 33};

@@ -1,5 +1,5 @@
 /* Random numbers must be the same for equal seeds and different for others, and must have the right
- * distribution. Bounds are six standard deviations of the estimates. */
+ * distribution. Bounds are at least four standard deviations of the estimates. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -143,9 +143,9 @@ static void numbers_of_integers_are_refused(void **state)
     tensor_release(x);
 }
 
-/* The weights are 1, 2, 0, 5. Each index must be as frequent as its weight says; 20,000 samples
- * have a standard deviation of at most 0.0036. Without replacement, the first index must be,
- * too. */
+/* The weights are 1, 2, 0, 5. The frequency of each index must be its weight divided by 8; over
+ * 20,000 rows, its standard deviation is at most 0.0036. Without replacement, this is checked for
+ * the first index of a row only. */
 static void indices_come_as_often_as_their_weights_say(void **state)
 {
     enum { N_ROWS = 20000, N_WEIGHTS = 4 };

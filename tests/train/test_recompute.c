@@ -161,7 +161,8 @@ static size_t run(context_t *ctx, training_t *training, double *losses)
     return trainer_arena_bytes(training->trainer);
 }
 
-/* Finds the least possible limit for a step of 3 images: the error about a smaller one tells it. */
+/* Returns the least possible limit for a step of 3 images. The error for a smaller limit names
+ * it. */
 static size_t find_least(context_t *ctx, bool is_blocked, train_options_t options)
 {
     size_t least = 0;
