@@ -227,7 +227,8 @@ static status_t compare(context_t *ctx, const op_call_t *call, const tensor_info
     return STATUS_OK;
 }
 
-/* Tries the kernels: first those that compete (KERNEL_COMPETES), then the others in order. */
+/* Tries the kernels in the order of the operator's list, in which those that compete
+ * (KERNEL_COMPETES) come first. */
 static status_t ask_kernels(context_t *ctx, const op_call_t *call, const tensor_info_t *const *in,
                             const tensor_info_t *shown, prepared_t **prepared)
 {
