@@ -59,8 +59,7 @@ typedef struct freeze_options {
     int n_examples; /* typical inputs of `forward`, for measuring errors and for s8 */
     const tensor_t *const *const *examples; /* [n_examples], each NULL-terminated */
     calibration_t calibration;              /* for s8 */
-    /* This percentage of elements is not above the range, and as many are not below it; 0: 99.99.
-     */
+    /* This % of elements is not above the range, and as many are not below it; 0: 99.99. */
     double percentile;
     double max_error; /* layers with larger errors stay f32; 0 without has_max_error: no limit */
     /* Called for each measured layer, in execution order; NULL: not called. */

@@ -108,7 +108,8 @@ static int64_t find_largest(int64_t n, const float *row)
     return best;
 }
 
-/* For scores [rows][classes], counts the rows whose largest score has the same class in both. */
+/* For scores [rows][classes], counts the rows whose largest score is that of the same class in both
+ * tensors. */
 static status_t compare_rows(context_t *ctx, const tensor_t *a, const tensor_t *b,
                              agreement_t *agreement)
 {

@@ -25,8 +25,8 @@ void accuracy_end(accuracy_t *accuracy);
 
 /* How closely two models' outputs agree, over all examples. */
 typedef struct agreement {
-    double difference;      /* largest difference of any output */
-    int64_t n_rows, n_same; /* rows of scores; how many have the same largest class */
+    double difference;      /* the largest difference of an output */
+    int64_t n_rows, n_same; /* rows of scores; rows in which the same class has the largest score */
 } agreement_t;
 
 /* Callback for freeze_options_t. Records the error of each layer; prints layers that stay f32. */
@@ -35,7 +35,8 @@ void accuracy_note(void *accuracy, const freeze_layer_t *layer);
 /* Removes the recorded layers, so that another network can be frozen on the same examples. */
 void accuracy_forget(accuracy_t *accuracy);
 
-/* The path of the layer with the largest error but `rank` (rank 0: the largest), or NULL. */
+/* The path of a layer, counted from the layer with the largest error (rank 0) to the one with the
+ * smallest; NULL if there are fewer layers. */
 const char *accuracy_worst(const accuracy_t *accuracy, int rank);
 
 /* Runs the frozen model on the examples and compares it with the reference. */

@@ -52,8 +52,8 @@ static const char *find_isa(const char *name)
     return NULL;
 }
 
-/* Returns true if the process runs under this ISA already. Otherwise sets the variable and restarts
- * the command, so it returns only if that fails. */
+/* Returns true if isa is NULL, or if the variable limits this process to it already. Otherwise sets
+ * the variable and restarts the command; returns false if that fails. */
 static bool is_under(const char *isa, char **argv)
 {
     const char *set = getenv(ISA_VARIABLE);

@@ -198,8 +198,8 @@ static bool check_operands(const args_command_t *command, const args_list_t *ope
     return true;
 }
 
-/* Parses the option at argv[*at], and sets *at to the last word used. If the option is wrong,
- * prints a message and returns false. */
+/* Parses the option at argv[*at], and sets *at to the index of its last word. If the option is
+ * wrong, prints a message and returns false. */
 static bool parse_option(const args_command_t *command, const args_option_t *options, int n_options,
                          int argc, char **argv, int *at)
 {

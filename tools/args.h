@@ -1,7 +1,8 @@
 /* Command lines: a table of options determines parsing, messages and help.
  *
- * Options may come before, between and after operands. `--name VALUE` equals `--name=VALUE`. `--`
- * ends the options. Every command has --quiet. Errors are printed on stderr. */
+ * Options may come before, between and after operands. `--name VALUE` and `--name=VALUE` are the
+ * same. All words after `--` are operands. Every command has --quiet. Errors are printed on
+ * stderr. */
 #ifndef TESSERA_TOOLS_ARGS_H
 #define TESSERA_TOOLS_ARGS_H
 
@@ -58,8 +59,8 @@ bool args_parse(const args_command_t *command, const args_option_t *options, int
 int args_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Returns the name, of best and name, that is closer to a misspelt word, or NULL if neither is
- * close: at most a third of the word's letters may be inserted, missing, changed or exchanged. To
+/* Returns `best` or `name`: the one that is closer to a misspelt word. NULL if neither is close. A
+ * close word differs by at most a third of its letters: inserted, missing, changed or exchanged. To
  * search a list, begin with best = NULL. */
 const char *args_nearer(const char *word, const char *best, const char *name);
 

@@ -9,7 +9,7 @@
 
 #define MAX_FIELDS 32
 
-/* A part of a line. */
+/* A part of a line; no zero byte ends it. */
 typedef struct piece {
     const char *at;
     size_t length;
@@ -85,7 +85,7 @@ static bool parse_number(piece_t piece, double *out_number)
 
 /* ---- formats ---- */
 
-/* In names of 0.x, formats of weights have an output channel o and an input channel i. */
+/* Names of weight formats in oneDNN 0.x contain o (output channel) and i (input channel). */
 static bool is_old_weight_name(const char *name)
 {
     return strpbrk(name, "oO") != NULL && strpbrk(name, "iI") != NULL && strcmp(name, "undef") != 0;
@@ -171,7 +171,8 @@ static bool is_weight(const side_t *side)
     return side->has_compensation || audit_is_weight_format(side->kind, side->tag);
 }
 
-/* Equal tags mean equal formats only for blocked kinds: an opaque kind has one tag for all. */
+/* Equal tags mean equal formats only for blocked kinds. An opaque kind has the same tag for all its
+ * formats. */
 static bool is_copy(const side_t *src, const side_t *dst)
 {
     bool is_open = strcmp(src->kind, "blocked") == 0 || src->kind[0] == '\0';
@@ -232,8 +233,8 @@ static void take_version(audit_t *audit, int n, const piece_t *fields)
     }
 }
 
-/* The last field is the time, the field before it the problem. In some locales a time is "1,432",
- * which is two fields. */
+/* The last field is the time, and the field before it describes the sizes. In some locales a time
+ * is "1,432", which is two fields. */
 static bool parse_tail(int first, int n, const piece_t *fields, line_fields_t *out_line)
 {
     piece_t last = fields[n - 1], before = fields[n - 2], third = fields[n - 3];

@@ -13,16 +13,17 @@
  * The log does not contain the cause of a reorder. It is determined from the two formats:
  *
  *   copy        both formats are the same; only the type may differ
- *   weight      one format is used by weights only: inner blocks in two dimensions or in dimension
- *               a, a not outermost, b blocked and the others out of order, winograd and packed
- *               kinds, compensation; in names of 0.x, both o and i
+ *   weight      only weights have one of the formats: blocked, with inner blocks in two dimensions
+ *               or in dimension a, with a not outermost, or with inner blocks and dimensions out of
+ *               order; winograd and packed kinds; compensation; in 0.x, names with both o and i
  *   activation  otherwise, if one format is row-major: a tensor enters or leaves a chosen format
  *   mismatch    otherwise: two formats that were chosen differ
  *
- * Two exceptions: a 4-D weight reordered from row-major to `acdb` counts as an activation, since
- * the log shows no difference; a transposed 2-D activation (`ba`) counts as a weight.
+ * Two reorders are classified wrongly, since the log shows no difference: a 4-D weight from
+ * row-major to `acdb` counts as an activation, and a transposed 2-D activation (`ba`) counts as a
+ * weight.
  *
- * Allocates no memory. Start with a struct of zeros. */
+ * These functions allocate no memory. Begin with an audit_t of zeros. */
 #ifndef TESSERA_TOOLS_AUDIT_H
 #define TESSERA_TOOLS_AUDIT_H
 
@@ -51,7 +52,7 @@ typedef struct audit_total {
     double ms;
 } audit_total_t;
 
-/* Executions of one primitive kind. `reference`: those of reference implementations only. */
+/* Executions of one primitive kind. `reference` counts those by slow reference implementations. */
 typedef struct audit_kind {
     char name[AUDIT_NAME_MAX];
     audit_total_t total;
@@ -79,7 +80,7 @@ typedef struct audit {
     char version[AUDIT_NAME_MAX]; /* first oneDNN version in the log, for example "2.6.3"; or "" */
     audit_execution_t last;       /* execution of the last line for which audit_line was true */
     uint64_t n_lines;             /* lines read */
-    uint64_t n_malformed;         /* lines that begin as an execution but are cut off or garbled */
+    uint64_t n_malformed;         /* lines that begin like an execution but are damaged */
     audit_total_t total;          /* all executions */
     audit_total_t reorders[AUDIT_CAUSE_COUNT];
     int n_kinds;
@@ -97,8 +98,8 @@ audit_total_t audit_of(const audit_t *audit, const char *kind);
 /* Returns the total of the reorders of all causes. */
 audit_total_t audit_reorders(const audit_t *audit);
 
-/* Steady state of a log: from execution `first` on, a sequence of `length` executions runs n_times
- * in succession. Earlier executions are set-up, such as packing weights or a first inference. */
+/* Steady state of a log: from execution `first` on, a sequence of `length` executions is repeated
+ * n_times. Earlier executions are set-up, such as packing weights or a first inference. */
 typedef struct audit_steady {
     size_t first, length;
     int64_t n_times; /* at least 2 */
@@ -106,8 +107,8 @@ typedef struct audit_steady {
 
 /* Finds the sequence that repeats at the end of a log. Ignores at most AUDIT_MAX_TAIL executions
  * after the last repetition. The repetitions must be at least a quarter of the log. Chooses the
- * sequence whose repetitions are most of the log, then the shortest. Returns false if nothing
- * repeats, for example after a single inference. scratch has n elements. */
+ * sequence whose repetitions cover most of the log and, of several, the shortest. Returns false if
+ * nothing repeats, for example after a single inference. scratch has n elements. */
 #define AUDIT_MAX_TAIL 32
 bool audit_find_steady(size_t n, const audit_execution_t *executions, size_t *scratch,
                        audit_steady_t *out_steady);

@@ -101,8 +101,8 @@ static void reorder_cells(table_t *table, const audit_t *audit, const audit_tota
     table_cell(table, "%.1f %%", share(audit, total->ms));
 }
 
-/* The total of the reorders in executions begin to end - 1: of one cause, or of all causes if cause
- * is AUDIT_CAUSE_COUNT. */
+/* The total of the reorders in executions begin to end - 1. Counts one cause, or all causes if
+ * cause is AUDIT_CAUSE_COUNT. */
 static audit_total_t sum_reorders(const log_t *log, size_t begin, size_t end, int cause)
 {
     audit_total_t total = {.n = 0};
@@ -117,7 +117,8 @@ static audit_total_t sum_reorders(const log_t *log, size_t begin, size_t end, in
     return total;
 }
 
-/* Adds cells for the set-up and for one repetition: its counts, and the mean time of all. */
+/* Adds cells for the set-up and for one repetition: counts of a repetition, and the mean time of
+ * all repetitions. */
 static void steady_cells(table_t *table, const log_t *log, int cause)
 {
     const audit_steady_t *steady = &log->steady;

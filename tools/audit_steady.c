@@ -1,8 +1,9 @@
 /* Finds the steady state of a log: the sequence that repeats at the end. */
 #include "tools/audit.h"
 
-/* out_matches[i] is how many executions at the end of the log equal those at the end of the log
- * without its last i executions. This is the Z function of the reversed log, in linear time. */
+/* Compares the log with the log without its last i executions, from their ends backwards:
+ * out_matches[i] is the number of executions that are equal before the first difference. This is
+ * the Z function of the reversed log, computed in linear time. */
 static void match_suffixes(size_t n, const audit_execution_t *executions, size_t *out_matches)
 {
     size_t left = 0, right = 0;

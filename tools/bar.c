@@ -16,7 +16,7 @@
 static struct {
     bool is_quiet, is_shown;
     double begin_ms, shown_ms; /* times of the first call and of the last drawing */
-    char what[LINE_MAX];       /* current activity; its start time and progress at that time */
+    char what[LINE_MAX];       /* current activity, and its time and progress when it began */
     double what_ms;
     int64_t what_done;
 } bar;
@@ -75,10 +75,10 @@ void bar_show(const char *what, int64_t done, int64_t total, const char *more)
     if (now - bar.begin_ms < DELAY_MS || now - bar.shown_ms < REFRESH_MS) return;
     if (isatty(STDERR_FILENO) == 0) return;
     int n = print_line(text, done, total, more, now);
-    /* A line that is wider than the terminal would wrap, and could then not be erased. */
+    /* A line wider than the terminal would continue on the next line, and could not be erased. */
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && n >= size.ws_col)
         n = size.ws_col - 1;
-    /* After the carriage return, other output begins at column 0, even before bar_end. */
+    /* The carriage return makes other output begin at column 0, even before bar_end. */
     fprintf(stderr, "%.*s\033[K\r", n, text);
     fflush(stderr);
     bar.shown_ms = now;

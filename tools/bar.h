@@ -16,8 +16,8 @@ void bar_show(const char *what, int64_t done, int64_t total, const char *more);
 /* Erases the line. */
 void bar_end(void);
 
-/* Shows the progress that calls on this context report; `what`, unless NULL, precedes it: "mode
- * frozen: pass fold_bn". The caller keeps the text alive. */
+/* Shows the progress that calls on this context report. `what` precedes it, as in "mode frozen:
+ * pass fold_bn", unless it is NULL. The caller keeps the text alive. */
 void bar_follow(context_t *ctx, const char *what);
 
 /* For --quiet: from now on, nothing is shown. */

@@ -186,8 +186,8 @@ static status_t diff_outputs(context_t *ctx, int n, tensor_t *const *outputs, in
     return STATUS_OK;
 }
 
-/* First runs, which pack weights and build primitives. Compares outputs with those of mode
- * dense. */
+/* Does the first runs, which pack weights and build primitives. Compares the outputs with those of
+ * mode dense. */
 static status_t warm_up(lane_t *lane, int64_t n_runs, int n_wanted, tensor_t *const *wanted)
 {
     for (int64_t i = 0; i < n_runs; i++) {
@@ -204,7 +204,8 @@ static status_t warm_up(lane_t *lane, int64_t n_runs, int n_wanted, tensor_t *co
     return STATUS_OK;
 }
 
-/* Runs mode dense, the reference for all modes; *out_n stays 0 for a frozen file. */
+/* Runs mode dense, whose outputs are the reference for all modes. A frozen file cannot run in it;
+ * *out_n is then 0. */
 static bool run_dense(const session_t *base, int *out_n, tensor_t **out)
 {
     if (base->model.kind == MODEL_FROZEN) return true;
@@ -357,7 +358,7 @@ static bool parse_modes(const char *spec, bench_options_t *options)
     return is_right;
 }
 
-/* Checks options that do not fit --train. bench_train checks the others. */
+/* Reports options that cannot be used with --train. bench_train checks the others. */
 static bool check_training(const bench_options_t *options)
 {
     if (options->budget == NULL && options->tolerance < 0.0) return true;
@@ -365,7 +366,8 @@ static bool check_training(const bench_options_t *options)
     return false;
 }
 
-/* Checks options that do not fit --instances. bench_instances checks the number. */
+/* Reports options that cannot be used with --instances. bench_instances checks the number of
+ * instances. */
 static bool check_instances(const char *spec, bench_options_t *options)
 {
     if (options->trains) {

@@ -38,8 +38,8 @@ typedef bool (*bench_take_t)(const char *line, void *user);
 bool bench_run_apart(const char *spec, const session_options_t *options, int n_more,
                      const char *const *more, bench_take_t take, void *user);
 
-/* A frozen file of the model: the model itself, or a temporary file that a separate process makes.
- * Call bench_remove_frozen also after a failure. */
+/* A frozen file of the model: the operand itself if it is one, else a temporary file that a
+ * separate process makes. Call bench_remove_frozen also after a failure. */
 typedef struct bench_frozen {
     const char *path;
     char dir[2048]; /* temporary folder, or "" */
@@ -55,8 +55,8 @@ void bench_remove_frozen(bench_frozen_t *frozen);
 double bench_peak_mb(void);
 
 /* Measures the model in one mode in a separate process; mode frozen loads a frozen file. Returns
- * false after a failure, which that process has reported. Call it while this process is small: the
- * other's peak includes the size of this process at that time. */
+ * false after a failure, which that process has reported. Call it while this process is small,
+ * because the peak memory of the other process includes the size of this process at that time. */
 bool bench_measure_apart(const char *spec, run_mode_t mode, const session_options_t *options,
                          bench_row_t *row);
 
@@ -66,7 +66,7 @@ bool bench_report_first_run(const char *command, session_t *session);
 
 /* ---- results ---- */
 
-/* bench_sort_times sorts; bench_percentile interpolates in sorted times (part 0.5: the median). */
+/* bench_percentile interpolates in times that bench_sort_times has sorted. part 0.5: the median. */
 void bench_sort_times(double *times, int64_t n);
 double bench_percentile(const double *times, int64_t n, double part);
 
@@ -84,7 +84,7 @@ const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, 
 typedef struct bench_train_options {
     session_options_t session;
     const char *modes, *optimizer;   /* modes NULL: all */
-    const char *apart;               /* mode for this process to measure, or NULL */
+    const char *apart;               /* the mode that this process measures, or NULL */
     int64_t n_iterations, n_warm_up; /* n_iterations 0: 10 */
     int64_t memory_limit;            /* memory limit for mode planned; 0: none */
     bool as_json;

@@ -23,7 +23,8 @@ typedef struct words {
     char batch[NUMBER_MAX], threads[NUMBER_MAX], seed[NUMBER_MAX];
 } words_t;
 
-/* memcpy, because execv needs char *; it does not write to the words. */
+/* Adds a word. execv requires char * although it does not write to the words; memcpy drops
+ * const. */
 static void add(words_t *words, const char *word)
 {
     memcpy(&words->items[words->n++], &word, sizeof word);
@@ -80,8 +81,8 @@ static FILE *start(const words_t *words, pid_t *out_pid)
     return stream;
 }
 
-/* Runs the command line to its end. Returns true if it exits with 0 and `take` has accepted a line
- * as the result; if take is NULL, no result is expected. */
+/* Runs the command line and waits until it ends. Returns true if it exits with 0 and `take` has
+ * accepted a line as the result; if take is NULL, no result is expected. */
 static bool run(const words_t *words, bench_take_t take, void *user)
 {
     pid_t pid = -1;

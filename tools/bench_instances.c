@@ -1,7 +1,7 @@
-/* tessera bench --instances: runs several instances of a model at the same time. Each choice of
- * numbers has its own process, which opens one frozen file. An instance is a thread with its own
- * cores, context and OpenMP team. Instances are created one after another, start together and run
- * for the same time; then the process prints the result as one line. */
+/* tessera bench --instances: runs several instances of a model at the same time. Each choice of the
+ * number of instances has its own process, which opens one frozen file. An instance is a thread
+ * with its own cores, context and OpenMP team. Instances are created one after another, start
+ * together and run for the same time; then the process prints the result as one line. */
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -19,9 +19,9 @@
 
 #define NAME "bench"
 #define MARK "tessera-instances"
-#define CORES_MAX 64 /* length of a text like "0-3,8" of processors */
+#define CORES_MAX 64 /* bytes for a list of processors, such as "0-3,8" */
 #define NUMBER_MAX 24
-#define ROUNDS 3 /* rounds of each choice, alternating; the best one counts */
+#define ROUNDS 3 /* rounds of each choice, in turn with the others; the best round counts */
 
 /* A choice (number of instances, threads of each) and its results. */
 typedef struct row {
@@ -66,7 +66,8 @@ typedef struct instance {
     counters_t counters;
 } instance_t;
 
-/* The first run creates the instance's OpenMP threads, which inherit this thread's binding. */
+/* Binds this thread to its cores. The first run then creates the instance's OpenMP threads, which
+ * inherit the binding. */
 static bool set_up(instance_t *instance)
 {
     const team_t *team = instance->team;
@@ -120,7 +121,8 @@ static bool are_all_ready(const team_t *team)
     return true;
 }
 
-/* The instances are created one after another, so that the first one makes what all share. */
+/* The instances are created one after another, so that the first one makes the data that all
+ * share. */
 static void *run_instance(void *user)
 {
     instance_t *instance = user;
@@ -196,7 +198,7 @@ static bool run_team(team_t *team)
     while (n < team->n_instances &&
            pthread_create(&team->instances[n].thread, NULL, run_instance, &team->instances[n]) == 0)
         n++;
-    /* Without all instances, the threads created so far would wait at the barrier for ever. */
+    /* The threads created so far would wait for the missing ones at the barrier for ever. */
     if (n < team->n_instances) {
         print_error("tessera " NAME ": cannot make %d threads\n", team->n_instances);
         exit(EXIT_FAILED);
@@ -311,7 +313,7 @@ static void add_row(rows_t *rows, int n_instances, int n_threads)
 }
 
 /* Adds the baseline (one instance on all cores) and the requested number of instances; for "auto",
- * adds every divisor of the number of cores. If that is impossible, prints a message and returns
+ * adds every divisor of the number of cores. If the options are wrong, prints a message and returns
  * false. */
 static bool choose(const bench_instances_options_t *options, int n_cores, rows_t *rows)
 {

@@ -18,7 +18,7 @@ static const bench_row_t *find_dense(const bench_t *bench)
     return NULL;
 }
 
-/* Time in mode dense divided by the row's; NaN if dense was not measured. */
+/* Time in mode dense divided by the time of the row; NaN if dense was not measured. */
 static double speedup(const bench_t *bench, const bench_row_t *row)
 {
     const bench_row_t *dense = find_dense(bench);
@@ -123,7 +123,7 @@ status_t bench_print_tables(context_t *ctx, const bench_t *bench)
     return print_first_runs(ctx, bench);
 }
 
-/* Appends a member. JSON has no NaN and no infinity. */
+/* Appends a member. NaN and infinity become null, because JSON lacks them. */
 static void json_number(text_t *text, const char *key, int decimals, double number)
 {
     if (!isfinite(number))

@@ -13,12 +13,13 @@
 #include "tools/table.h"
 #include "tools/train_step.h"
 
-/* So small that no network diverges on its random labels. The rate does not affect the time. */
+/* Learning rate, so small that no network diverges on random labels. It does not affect the
+ * time. */
 #define BENCH_RATE 1e-6
 
 #define NAME "bench"
 #define MARK "tessera-train-run"
-#define ITERATIONS 10 /* fixed, so that the loss in all modes is that of the same step */
+#define ITERATIONS 10 /* equal in all modes, so that their losses are of the same step */
 
 enum { DENSE, MKLDNN, PLANNED, N_MODES };
 static const char *const modes[N_MODES] = {"dense", "mkldnn", "planned"};
@@ -56,7 +57,7 @@ typedef struct lane {
     double *step_ms, *forward_ms, *backward_ms, *update_ms;
 } lane_t;
 
-/* Makes random classes from 0 to n_classes - 1. n_classes is the number of scores. */
+/* Makes random classes from 0 to n_classes - 1, as labels. n_classes is the number of scores. */
 static status_t draw_target(context_t *ctx, int64_t batch, int64_t n_classes, uint64_t seed,
                             tensor_t **out_target)
 {

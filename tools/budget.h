@@ -1,5 +1,5 @@
 /* Budgets of reorders: a file of lines "MODEL BATCH MODE WEIGHT ACTIVATION COPIES". The last three
- * are the most weight reorders, activation reorders and copies that an inference may have.
+ * are limits for the weight reorders, activation reorders and copies of an inference.
  *
  *   # comments and blank lines
  *   resnet50.onnx * frozen 0 0 0
@@ -27,7 +27,7 @@ typedef struct budget {
 status_t budget_read(context_t *ctx, const char *path, budget_t *out_budget);
 void budget_clear(budget_t *budget);
 
-/* Prints on stderr which counts exceed their budget or are below it, and how many modes have no
+/* Prints on stderr the counts that are above or below their budget, and how many modes have no
  * line. INVALID_ARGUMENT if a count exceeds its budget, or if no measured mode has a line. */
 status_t budget_check(context_t *ctx, const bench_t *bench, const budget_t *budget);
 

@@ -16,8 +16,9 @@ typedef struct cores {
 bool cores_find(cores_t *out_cores);
 void cores_clear(cores_t *cores);
 
-/* Binds this thread, and threads that it creates later, to n cores, from number `first` on: to
- * those of their hyperthreads that the process may use. Returns false if the system refuses. */
+/* Binds this thread, and threads that it creates later, to n cores, from number `first` on. They
+ * may use all hyperthreads of these cores that the process may use. Returns false if the system
+ * refuses. */
 bool cores_bind(const cores_t *cores, int first, int n);
 
 /* Writes the processors that this thread is bound to, e.g. "0-3,8". Returns false if they are

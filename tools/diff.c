@@ -73,7 +73,8 @@ static status_t name_record(context_t *ctx, const char *name, const char *path, 
     return STATUS_OK;
 }
 
-/* Clones the results: they may be overwritten later, and a plan's results are in its arena. */
+/* Keeps clones of the results, since the originals may be overwritten later, in a plan's arena for
+ * example. */
 static status_t keep(context_t *ctx, void *user, const op_event_t *event)
 {
     differ_t *differ = user;
@@ -102,8 +103,8 @@ static void clear_records(differ_t *differ)
 
 /* ---- run a: results are compared ---- */
 
-/* Finds the record of the same node, or NULL. Records between the last one found and this one are
- * nodes that ran only in run b. */
+/* Finds the record of the same node in run b, or NULL. Records between the last one found and this
+ * one are of nodes that ran only in run b. */
 static const record_t *find_record(differ_t *differ, const char *name)
 {
     for (int i = differ->next; i < differ->n; i++) {

@@ -20,8 +20,9 @@ typedef struct diff_result {
     diff_node_t largest; /* node with the largest difference; its name is "" if n_nodes is 0 */
 } diff_result_t;
 
-/* Runs b, then a. Compares the results of each operator in a with those in b of the operator with
- * the same name and path, in the same order. The results of b stay in memory until then. */
+/* Runs b, then a. Compares the results of each operator in a with those of the operator in b that
+ * has the same name and path; of several, in the order in which they ran. All results of b stay in
+ * memory until then. */
 status_t diff_runs(runner_t *a, runner_t *b, double tolerance, diff_result_t *out_result);
 
 #endif

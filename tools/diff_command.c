@@ -76,8 +76,8 @@ static void print_result(const diff_result_t *result, const run_mode_t *modes, d
     print("\n");
 }
 
-/* Runs each mode in its own session, because the policy belongs to the context and packed weights
- * to the module. */
+/* Runs each mode in its own session, because contexts have one policy, and modules hold the packed
+ * weights. */
 static int diff(const char *spec, const session_options_t *options, const run_mode_t *modes,
                 double tolerance)
 {

@@ -19,8 +19,8 @@ static size_t file_name(const char *name, char *out_name)
     return i;
 }
 
-/* Returns the part of the key after the input's name: "" or ".NUMBER". NULL if the key belongs to
- * another input. */
+/* Returns the part of a file's name (the key) after the input's name: "" or ".NUMBER". NULL if the
+ * file belongs to another input. */
 static const char *end_of(const char *name, const char *key)
 {
     char own[MODEL_NAME_MAX];

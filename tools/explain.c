@@ -42,8 +42,8 @@ typedef struct explainer {
 typedef struct call {
     const char *name, *path;
     const prepared_t *prepared; /* NULL: nothing was computed */
-    int n_slices;  /* slices of the batch that a plan runs one after another; 0 or 1: none */
-    int n_workers; /* threads that each run other slices; 0 or 1: all threads share each step */
+    int n_slices;  /* slices of the batch, which a plan runs one after another; 0 or 1: none */
+    int n_workers; /* threads that run different slices; 0 or 1: all threads share each step */
     int n_in;
     const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as prepared */
     const tensor_info_t *made[OP_MAX_OUTPUTS]; /* NULL: as prepared */
@@ -304,7 +304,7 @@ static status_t explain_lines(runner_t *runner, explainer_t *explainer)
     return status;
 }
 
-/* Prints the estimated cost of the chosen formats, and how far it is from the lower bound. */
+/* Prints the estimated cost of the chosen formats, and by how much it exceeds the lower bound. */
 static status_t explain_certificate(runner_t *runner)
 {
     layout_certificate_t found;

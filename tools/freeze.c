@@ -15,8 +15,8 @@
 
 #define NAME "freeze"
 
-/* Value of open sizes of an ONNX file that no --shape sets. Weights are packed for this size. If a
- * node depends on the size, the graph gets a guard, which is printed. */
+/* Value of those open sizes of an ONNX file that no --shape sets. Weights are packed for this size.
+ * If a node depends on the size, the graph gets a guard, and the command prints it. */
 #define OPEN_SIZE 64
 
 typedef struct options {
@@ -76,7 +76,7 @@ static bool is_narrow(const options_t *options)
     return options->dtype == DTYPE_BF16 || options->dtype == DTYPE_S8;
 }
 
-/* Returns true if the user gave values for all inputs. freeze does not use random ones. */
+/* Returns true if the user gave values for all inputs. freeze never uses random values. */
 static bool has_values(const model_t *model)
 {
     bool has_all = true;
@@ -84,7 +84,7 @@ static bool has_values(const model_t *model)
     return has_all;
 }
 
-/* Lists dtypes and sizes of all inputs. Returns false if an input's are unknown. */
+/* Lists dtypes and sizes of all inputs. Returns false if those of an input are unknown. */
 static bool list_infos(const model_t *model, const tensor_info_t **infos)
 {
     for (int i = 0; i < model->n_inputs; i++) {
@@ -128,7 +128,7 @@ static status_t make_plan(context_t *ctx, const model_t *model, const options_t 
     return plan_warm_for(ctx, frozen, "forward", model->n_inputs, infos);
 }
 
-/* Arguments for all attempts to freeze with examples. */
+/* Data for all attempts to freeze with examples. */
 typedef struct trial {
     session_t *session;
     const options_t *options;
@@ -137,7 +137,7 @@ typedef struct trial {
     accuracy_t *accuracy;
 } trial_t;
 
-/* The options without those that need examples. */
+/* The freeze options, without those that need examples. */
 static freeze_options_t plain_options(const options_t *options)
 {
     return (freeze_options_t){
@@ -435,7 +435,8 @@ static bool check_shapes(options_t *options)
     return true;
 }
 
-/* Checks what the table of options cannot express. `preserve` is a buffer for the names. */
+/* Does the checks that the table of options cannot express. `preserve` is a buffer for the
+ * names. */
 static bool check_options(options_t *options, const char *spec, char *preserve, size_t capacity)
 {
     if (!session_check_model(NAME, spec, &options->session)) return false;

@@ -95,10 +95,10 @@ static int run_command(int argc, char **argv)
     return command != NULL ? command->run(argc - 1, argv + 1) : EXIT_USAGE;
 }
 
-/* OpenMP threads spin for milliseconds after each oneDNN primitive, on cores that our own threads
- * need. For commands that repeat runs, this shortens the spin: OpenMP reads the variable when it is
- * loaded, so the program must be restarted, which takes milliseconds. Commands that run once are
- * not restarted. */
+/* After each oneDNN primitive, OpenMP threads wait in a loop for milliseconds, on cores that our
+ * own threads need. For commands that repeat runs, this shortens the wait. OpenMP reads the
+ * variable when it is loaded, so the program must be restarted, which takes milliseconds. Commands
+ * that run once are not restarted. */
 static void shorten_spin(int argc, char **argv)
 {
     static const char *const names[] = {"bench", "profile", "train"};

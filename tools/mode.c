@@ -41,7 +41,7 @@ status_t mode_freeze(context_t *ctx, model_t *model, const freeze_options_t *opt
     return freeze(ctx, model->module, options, out_frozen);
 }
 
-/* Makes the method run as plans of its graph. Each run still reads attributes. */
+/* Makes `forward` run as plans of its graph. Attributes are not constants: each run reads them. */
 static status_t set_plan(context_t *ctx, module_t *module)
 {
     graph_t *optimised = NULL;

@@ -36,8 +36,8 @@ static const char *name_at(const datum_t *names, int index)
     return name != NULL && datum_kind(name) == DATUM_STRING ? datum_as_string(name) : NULL;
 }
 
-/* Lists the inputs. An open size has the value with which the model was made, until options set
- * it. */
+/* Lists the inputs. Until options set an open size, it has the value with which the model was
+ * made. */
 static status_t take_inputs(context_t *ctx, model_t *model)
 {
     int n = module_n_inputs(model->module, "forward");
@@ -118,7 +118,7 @@ static status_t load_frozen(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
-/* Sizes that --shape or the arrays of --input request, in the form that the importer needs. */
+/* Sizes that --shape options or the arrays of --input request, as the importer needs them. */
 typedef struct asked {
     int n;
     onnx_shape_t shapes[2 * ARGS_MAX];
@@ -151,7 +151,7 @@ static bool is_asked(const asked_t *asked, const char *name)
     return false;
 }
 
-/* Returns false if an array's sizes contradict the file's; check_given reports that. */
+/* Returns false if an array's sizes contradict those in the file; check_given reports that. */
 static bool fits(const tensor_info_t *want, const tensor_t *given)
 {
     if (want->dtype == DTYPE_NONE || want->rank != tensor_rank(given)) return false;

@@ -11,12 +11,12 @@
 
 typedef enum model_kind { MODEL_NONE, MODEL_ZOO, MODEL_ONNX, MODEL_FROZEN } model_kind_t;
 
-/* Returns the kind of model that an operand of this form names; MODEL_NONE: not a model. */
+/* Returns the kind of model that an operand names, judged by its form; MODEL_NONE: no model. */
 model_kind_t model_kind(const char *spec);
 
 typedef struct model_input {
     char name[MODEL_NAME_MAX];
-    tensor_info_t info; /* dtype NONE: unknown */
+    tensor_info_t info; /* DTYPE_NONE: unknown */
     int64_t bound;      /* random integers are 0 to bound - 1 */
     tensor_t *tensor;
 } model_input_t;

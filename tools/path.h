@@ -1,4 +1,4 @@
-/* Path of the module that runs, kept up to date by observers. */
+/* The path of the module that currently runs. Observers update it. */
 #ifndef TESSERA_TOOLS_PATH_H
 #define TESSERA_TOOLS_PATH_H
 

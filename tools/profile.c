@@ -111,7 +111,7 @@ static bool is_enough(int64_t n, int64_t n_iterations, double begin, int n_modes
     return n >= ENOUGH_RUNS || (n >= 5 && session_now_ms() - begin > ENOUGH_MS * n_modes);
 }
 
-/* Alternates runs with and without profiling, so that other load slows both equally. */
+/* Alternates runs with and without profiling, so that other programs slow both equally. */
 static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
 {
     static double times[2][MAX_RUNS];
@@ -134,7 +134,7 @@ static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
     return true;
 }
 
-/* First runs pack weights and build primitives. Then the profile starts. */
+/* Does the first runs, which pack weights and build primitives. Then starts the profile. */
 static status_t warm_up(profile_mode_t *mode)
 {
     TRY(mode_run_once(&mode->session.runner));

@@ -9,14 +9,15 @@
 #define PROFILE_N_SIZES 8
 
 /* Measured limits: the rate of f32 multiply-adds in registers, and the read rate for several sizes
- * of the data. Rates for smaller sizes are at least those for larger ones: a short loop on all
- * threads would measure the threads' start instead. */
+ * of the data. A smaller size gets at least the rate of the next larger one, because a short loop
+ * on all threads mostly measures their start. */
 typedef struct profile_limits {
     double gflops;
     double bytes[PROFILE_N_SIZES], gbs[PROFILE_N_SIZES];
 } profile_limits_t;
 
-/* Raises limits, zero at first, to those measured now. Returns false if out of memory. */
+/* Measures, and raises the limits to the results if these are higher. Begin with zeros. Returns
+ * false if out of memory. */
 bool profile_measure_limits(int n_threads, profile_limits_t *limits);
 
 /* Returns the least possible time of a node: for its operations or for its bytes, whichever takes
@@ -43,7 +44,8 @@ typedef struct profiling {
     profile_mode_t modes[2];
 } profiling_t;
 
-/* Returns "conv2d"; "reorder" or "copy" for a conversion outside operators. */
+/* Returns the operator's name, such as "conv2d"; for a conversion outside of operators, "reorder"
+ * or "copy". */
 const char *profile_name(const profile_node_t *node);
 /* Returns ns divided by the time of all nodes; 0 if that time is 0. */
 double profile_share(const profile_mode_t *mode, double ns);
@@ -69,8 +71,8 @@ typedef struct profile_sums {
     profile_sum_t *items;
 } profile_sums_t;
 
-/* Sums by operator, slowest first; or by module, each module followed by its children. Return false
- * if out of memory; call profile_sums_clear even then. */
+/* Sums by operator, slowest first; or by module, each module followed by its children. They return
+ * false if out of memory; call profile_sums_clear even then. */
 bool profile_sum_kinds(const profile_t *profile, profile_sums_t *out_sums);
 bool profile_sum_modules(const profile_t *profile, profile_sums_t *out_sums);
 void profile_sums_clear(profile_sums_t *sums);

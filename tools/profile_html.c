@@ -1,5 +1,6 @@
-/* A profile as an HTML page. The build has inserted style and script into profile.html; here the
- * JSON replaces a marker. All characters special in HTML are escaped in the JSON. */
+/* Writes a profile as an HTML page. The build has inserted style and script into profile.html; this
+ * file replaces a marker in it by the JSON. All characters special in HTML are escaped in the
+ * JSON. */
 #include <string.h>
 
 #include "tools/profile.h"

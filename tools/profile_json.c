@@ -42,7 +42,7 @@ static void put_text(text_t *text, const char *key, const char *value)
     text_append(text, ",");
 }
 
-/* Appends a member. JSON has no NaN and no infinity. */
+/* Appends a member. NaN and infinity become null, because JSON lacks them. */
 static void put_number(text_t *text, const char *key, double value)
 {
     text_append(text, "\"%s\":%.6g,", key, isfinite(value) ? value : 0.0);

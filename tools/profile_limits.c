@@ -1,11 +1,11 @@
-/* Measures limits of this machine, with which the times of nodes are compared. */
+/* Measures the limits of this machine, to compare the times of nodes with them. */
 #include <math.h>
 
 #include "perf/support/limit.h"
 #include "tools/profile.h"
 
 #define FIRST_BYTES ((size_t)16 << 10) /* each further size is 4 times larger, up to 256 MB */
-#define N_SAMPLES 15 /* the best counts, since other programs can only slow a sample */
+#define N_SAMPLES 15 /* the best one counts: other programs can only slow a sample */
 
 static double best_read(const float *memory, size_t bytes, int n_threads)
 {
@@ -36,7 +36,7 @@ bool profile_measure_limits(int n_threads, profile_limits_t *limits)
     return true;
 }
 
-/* Interpolates linearly between the two nearest sizes' logarithms. */
+/* The read rate for a size of data: linear in the size's logarithm between two measured sizes. */
 static double rate_of(const profile_limits_t *limits, double bytes)
 {
     if (bytes <= limits->bytes[0]) return limits->gbs[0];

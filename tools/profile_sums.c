@@ -12,7 +12,7 @@ static profile_sum_t *find_sum(const profile_sums_t *sums, const char *name, siz
     return NULL;
 }
 
-/* Inserts a sum at index `at`, before the sum that was there. */
+/* Inserts a sum at index `at`; later sums move by one. */
 static profile_sum_t *add_sum(profile_sums_t *sums, int at, const char *name, size_t length)
 {
     if (sums->n == sums->capacity) {

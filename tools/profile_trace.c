@@ -1,5 +1,5 @@
-/* A profile as trace events. Each mode is a process with one thread, which shows the run, and in it
- * modules, nodes and reorders. Times are microseconds. */
+/* A profile as trace events. Each mode is shown as a process with one thread, which contains the
+ * run, modules, nodes and reorders, one within the other. Times are microseconds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static span_t span_of(const profile_node_t *node)
     return (span_t){node->begin_ns, node->begin_ns + node->shown_ns};
 }
 
-/* Writes an event up to its arguments. The caller writes these, then "}}". */
+/* Writes an event except for its arguments. The caller writes these, then "}}". */
 static void begin_event(text_t *text, int pid, const char *category, const char *name, span_t span)
 {
     text_append(text,
@@ -50,7 +50,7 @@ static int cut_path(const char *path, size_t *ends)
     return n;
 }
 
-/* Writes the modules that begin at a node: the names in its path that the node before is not in.
+/* Writes the modules that begin at a node: those on its path that do not contain the node before.
  * Each lasts until the last consecutive node inside it. */
 static void put_modules(text_t *text, int pid, const profile_t *profile, int index)
 {

@@ -50,13 +50,13 @@ static void file_path(const char *dir, const char *name, char *out_path, size_t 
             out_path[i] = '_';
 }
 
-/* Removes the sign of a NaN: printf would print it. */
+/* Removes the sign of a NaN, because printf would print it. */
 static double without_sign_of_nan(double number)
 {
     return isnan(number) ? fabs(number) : number;
 }
 
-/* Prints range, mean and the index of the largest element: enough to compare two runs by eye. */
+/* Prints range, mean and the index of the largest element, so that a user can compare two runs. */
 static status_t show(context_t *ctx, const char *name, const tensor_t *tensor)
 {
     char text[INFO_TEXT_MAX];
@@ -129,8 +129,8 @@ static status_t compare(context_t *ctx, const run_options_t *options, const outp
 
 /* ---- statistics ---- */
 
-/* Phases that are counted separately. The second run shows what is left when weights are packed and
- * primitives built. */
+/* Phases that are counted separately. The second run shows the work that remains when weights have
+ * been packed and primitives built. */
 enum { PHASE_PREPARING, PHASE_FIRST, PHASE_SECOND, PHASE_COUNT };
 
 static void stats_row(table_t *table, const char *name, const counters_t *phases, size_t offset)

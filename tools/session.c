@@ -45,7 +45,7 @@ bool session_check(const char *command, context_t *ctx, status_t status)
     return false;
 }
 
-/* Checks --load and --unchecked, which need a frozen file. */
+/* Reports --load and --unchecked without a frozen file. */
 static bool check_loading(const char *command, const char *spec, const model_options_t *options)
 {
     char hint[ARGS_HINT_MAX];

@@ -1,4 +1,4 @@
-/* All commands on a model begin with a session: a context, the model, its inputs, a mode. */
+/* All commands on a model begin with a session: a context, the model, its inputs and a mode. */
 #ifndef TESSERA_TOOLS_SESSION_H
 #define TESSERA_TOOLS_SESSION_H
 

@@ -32,7 +32,8 @@ static bool is_same_input(const char *a, const char *b)
            strncmp(one.name, other.name, one.name_length) == 0;
 }
 
-/* Counts the --shape options for the input of option `index`. *out_rank: those before it. */
+/* Counts the --shape options for the same input as option `index`. *out_rank is the number of those
+ * before it. */
 static int count_of(const args_list_t *shapes, int index, int *out_rank)
 {
     int n = 0;
@@ -173,7 +174,7 @@ static status_t apply_batch(context_t *ctx, model_t *model, int64_t batch)
     return STATUS_OK;
 }
 
-/* Checks that no later option has changed a requested size through a shared name. */
+/* Checks that no later option has changed a requested size by setting an equally named size. */
 static status_t check_agreement(context_t *ctx, const model_t *model, const args_list_t *shapes,
                                 int64_t batch)
 {

@@ -5,7 +5,7 @@
 
 #include "tools/model.h"
 
-/* a parsed argument "x=1x3x320x480" */
+/* A parsed argument "x=1x3x320x480". */
 typedef struct sizes {
     const char *name;
     size_t name_length;
@@ -17,8 +17,8 @@ typedef struct sizes {
 bool sizes_parse(const char *argument, sizes_t *out_sizes);
 
 /* Returns the number of sets of sizes, at least 1. The k-th --shape of an input is for set k; a
- * single --shape of an input is for all sets. If an input has another number of them, returns 0,
- * and *out_wrong is the input's name. */
+ * single --shape of an input is for all sets. If inputs have different numbers of them, other than
+ * 1, returns 0, and *out_wrong is a --shape argument of such an input. */
 int sizes_n_sets(const args_list_t *shapes, const char **out_wrong);
 /* Returns the shapes of one set. */
 args_list_t sizes_set(const args_list_t *shapes, int set);
@@ -30,7 +30,7 @@ int64_t sizes_batch(const args_list_t *shapes);
  * unknown input, and if the model fixes a size to another value. */
 status_t sizes_apply(context_t *ctx, model_t *model, const args_list_t *shapes, int64_t batch);
 
-/* Does the same with the sizes of a tensor that was given for an input. */
+/* Applies the sizes of a tensor that was given for an input, in the same way. */
 status_t sizes_take(context_t *ctx, model_t *model, int input, const tensor_info_t *given);
 
 /* INVALID_ARGUMENT if --shape or --batch (0: none) contradicts the sizes of the given tensors. */

@@ -85,7 +85,8 @@ static void handle(int signal_number)
     arm(0, GRACE_US);
 }
 
-/* If the parent ignored SIGINT, as nohup or a script's background job does, it stays ignored. */
+/* SIGINT stays ignored if the parent made it so, for example a script that starts a background
+ * job. */
 void stop_on_interrupt(void)
 {
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;

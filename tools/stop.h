@@ -4,8 +4,8 @@
  *   --limit-time 10        seconds, for the command
  *   --limit-iterations N   for loops of the model, in each call
  *
- * Ctrl-C and the time limit cancel the running calls of all contexts. If the command does not end
- * shortly after that, or on a second Ctrl-C, the process exits at once. Files that it was writing
+ * Ctrl-C and the time limit cancel the running calls of all contexts. The process exits at once if
+ * the command does not end shortly after that, or on a second Ctrl-C. Files that it was writing
  * keep their old contents. */
 #ifndef TESSERA_TOOLS_STOP_H
 #define TESSERA_TOOLS_STOP_H

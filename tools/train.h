@@ -28,7 +28,7 @@ typedef struct train_record {
     double *times_ms;
     bool has_accuracy;
     int64_t n_right, n_seen;    /* in the current epoch */
-    double accuracy;            /* in the last complete epoch; in the first, so far */
+    double accuracy;            /* in the last complete epoch; during the first epoch, so far */
     int64_t n_items, n_classes; /* size of the data */
     double begin_ms, end_ms;
 } train_record_t;

@@ -1,4 +1,5 @@
-/* Training in several processes: detects mpirun, and handles its signal to end. */
+/* Training in several processes: detects mpirun, and handles the signal by which it ends
+ * processes. */
 #include "tools/train_ranks.h"
 
 #include <signal.h>

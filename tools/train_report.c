@@ -69,7 +69,7 @@ status_t train_print_json(context_t *ctx, const train_settings_t *settings,
 #define HEIGHT 360
 #define MARGIN 48
 #define LINES 4        /* horizontal lines, each labelled with a number */
-#define POINTS_MAX 600 /* most points of the curve; a point is the mean of several steps */
+#define POINTS_MAX 600 /* limit for points of the curve; each is the mean of several steps */
 
 typedef struct curve {
     int64_t n; /* number of points */

@@ -1,5 +1,6 @@
 /* The run of tessera train: makes data, model and trainer, then takes a step for each batch. Files
- * are written only after a successful step, so after a failure the last good ones are left. */
+ * are written only after successful steps, so the files of the last good step remain after a
+ * failure. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +53,8 @@ static status_t open_data(run_t *run)
     return STATUS_OK;
 }
 
-/* The seed determines initial weights of the zoo. Open sizes of a file become those of the data. */
+/* The seed determines the initial weights of zoo models. Open sizes of a file are set to the sizes
+ * of the data. */
 static status_t load_model(run_t *run)
 {
     const train_settings_t *settings = run->settings;
@@ -163,7 +165,7 @@ static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *
     int64_t n = tensor_sizes(output)[0], n_scores = tensor_sizes(output)[1];
     tensor_t *scores = NULL;
     const void *labels = NULL, *numbers = NULL;
-    double counts[] = {0.0, (double)n}; /* right ones, all */
+    double counts[] = {0.0, (double)n}; /* right items, all items */
     TRY(tensor_cast(run->ctx, output, DTYPE_F32, &scores));
     TRY(to_dense(run->ctx, scores, &scores));
     TRY(tensor_contiguous(run->ctx, scores, &scores));
@@ -218,7 +220,7 @@ static status_t step_in_scope(run_t *run)
     return status != STATUS_OK ? status : ended;
 }
 
-/* Warns of parameters without gradients. Call it after the first step, which finds them. */
+/* Warns of parameters that get no gradients. Call it after the first step, which finds them. */
 static void warn_of_idle(const run_t *run)
 {
     const optimizer_t *optimizer = run->setup.optimizer;

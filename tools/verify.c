@@ -11,13 +11,13 @@
 #include "tools/print.h"
 
 /* Checksums of a value of a plan's graph, one for each row (index of dimension 0). They are
- * computed when a step has made the value, and do not depend on its format. A step that runs on
- * slices of a batch makes some rows at a time. */
+ * computed after the step that makes the value, and do not depend on its format. A step that runs
+ * on slices of a batch makes a part of the rows each time. */
 typedef struct record {
     dtype_t dtype;
     int64_t n_rows;
     uint64_t *rows;  /* NULL: unknown */
-    tensor_t *whole; /* the value, if it has views and its slices are still being made */
+    tensor_t *whole; /* the value while its slices are made, if it has views */
 } record_t;
 
 /* A plan that the run has executed. */
@@ -27,7 +27,7 @@ typedef struct followed {
     record_t *records; /* [n_values] of the plan's graph; NULL: the plan writes in place */
 } followed_t;
 
-/* The part of the batch that an event is about. */
+/* The part of the batch on which a step has run. */
 typedef struct part {
     int slice, n_slices;
 } part_t;
@@ -130,7 +130,7 @@ static status_t keep_value(context_t *ctx, record_t *record, const tensor_t *ten
     return find_checksums(ctx, tensor, record->rows + part.slice * n);
 }
 
-/* True for nodes that a plan executes as a conversion or not at all: they keep every element. */
+/* True for nodes that keep every element: a plan runs them as a conversion or not at all. */
 static bool is_transition(const graph_node_t *node)
 {
     static const char *const names[] = {"to_mkldnn", "to_dense", "reorder"};
@@ -165,7 +165,7 @@ static status_t keep_view(context_t *ctx, verifier_t *verifier, const followed_t
     return status;
 }
 
-/* Records the checksums of all views of a value, also of its conversions, since a plan has no steps
+/* Records the checksums of all views of a value and of its conversions, because a plan has no steps
  * for views. */
 static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
                            value_t value, const tensor_t *tensor)

@@ -10,8 +10,8 @@ typedef struct verify_result {
     int n_failed;    /* wrong outputs; each slice counts */
     double largest;  /* largest error / rounding bound; at most 1 if results are correct */
     char where[512];
-    int n_values; /* values of plans checked, once for each step that reads them, and at the end */
-    int n_overwritten; /* how many of these had changed */
+    int n_values;      /* checks of plan values: for each step that reads one, and for results */
+    int n_overwritten; /* how many of these checks found a change */
 } verify_result_t;
 
 /* Runs the model once more and checks n_elements random elements of each operator's outputs: in

@@ -2,12 +2,12 @@
  * to_mkldnn, to_dense and reorder.
  *
  * A form of a value is the value in one layout and format. Finds and applies one move after another
- * until there is none. No path may get an additional conversion:  - a conversion that repeats or
- * undoes an earlier one is removed;
- * - a conversion in an if or loop moves before that node, if every path after the node has it too,
+ * until there is none. No path may get an additional conversion:
+ *  - a conversion that repeats or undoes an earlier one is removed;
+ *  - a conversion in an if or loop moves before that node, if every path after the node has it too,
  *    if both branches have it, or if every iteration converts the same value from outside;
- * - a conversion of an if's result moves into the branches, if one of them has that form already;
- * - a conversion of a carried value moves before the loop, if an iteration ends with that form.
+ *  - a conversion of an if's result moves into the branches, if one of them has that form already;
+ *  - a conversion of a carried value moves before the loop, if an iteration ends with that form.
  * Moves out of a loop, and of carried values, need a loop that runs at least once. If this is not
  * certain, an if around the loop checks it. Values written in place are not moved. */
 #include <string.h>
