@@ -77,10 +77,12 @@ status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_i
  *                                * (weight[k][c][r][s] - weight_zero[k])
  *
  * x            [N][C][H][W]     s8 or u8; padding is x_zero
- * weight       [K][C/G][R][S]   s8 or u8; fastest as s8 without weight_zero; module_mkldnn packs it
- * then x_zero       [] or [1] of x's dtype, or NULL weight_zero  [], [1] or [K] of the weight's
- * dtype, or NULL attrs        as in op_conv2d, without post-ops and algorithm out [N][K][P][Q] s32,
- * channels last */
+ * weight       [K][C/G][R][S]   s8 or u8; s8 without weight_zero is fastest, and packed by
+ *                               module_mkldnn
+ * x_zero       [] or [1] of x's dtype, or NULL
+ * weight_zero  [], [1] or [K] of the weight's dtype, or NULL
+ * attrs        as in op_conv2d, without post-ops and algorithm
+ * out          [N][K][P][Q]     s32, channels last */
 status_t op_conv1d_integer(context_t *ctx, const tensor_t *x, const tensor_t *weight,
                            const tensor_t *x_zero, const tensor_t *weight_zero,
                            const conv_attrs_t *attrs, tensor_t **out)
