@@ -534,7 +534,7 @@ static status_t solve_by_elimination(context_t *ctx, const network_t *network, i
 
 /* ---- improvement ---- */
 
-/* One end of a fan; reader -1 is the maker. */
+/* One end of a fan: a reader, or the maker if reader is -1. */
 typedef struct touch {
     int fan, reader;
 } touch_t;

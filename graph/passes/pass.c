@@ -265,7 +265,7 @@ static status_t advance(context_t *ctx, const char *name, const pass_options_t *
     return STATUS_OK;
 }
 
-/* Repeats a group of passes; then *names is at the group's "]". */
+/* Repeats a group of passes, and sets *names to the "]" at its end. */
 static status_t repeat(context_t *ctx, const char *const **names, const pass_options_t *options,
                        graph_t **current)
 {

@@ -91,7 +91,7 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
  * IO, CORRUPT, UNSUPPORTED (unknown operators, as for onnx_load) */
 status_t onnx_describe(context_t *ctx, const char *path, module_t **out_module)
     TESSERA_API(onnx_describe);
-/* The same from memory. */
+/* onnx_describe for a model in memory. */
 status_t onnx_describe_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                              module_t **out_module) TESSERA_API(onnx_describe_bytes);
 

@@ -4,7 +4,7 @@
 
 #define SAVED (KERNEL_ROWS * WIDTH)
 
-/* Weights to prefetch: `step` bytes during each input. */
+/* Weights to prefetch: `step` bytes for each input that is multiplied. */
 typedef struct fetch {
     const char *at;
     int64_t step;

@@ -18,7 +18,8 @@ status_t op_randn_like(context_t *ctx, const tensor_t *x, double mean, double st
                        dtype_t dtype, tensor_t **out) TESSERA_API(op_randn_like);
 
 /* Each element is 1 with probability x, otherwise 0. Probabilities below 0 and NaN count as 0,
- * those above 1 as 1. Any dtype; DTYPE_NONE means x's. A trace records rand_like, lt and cast. */
+ * those above 1 as 1. dtype can be any; DTYPE_NONE means x's dtype. A trace records rand_like, lt
+ * and cast. */
 status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t dtype,
                       tensor_t **out) TESSERA_API(op_bernoulli);
 
