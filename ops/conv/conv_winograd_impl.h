@@ -56,9 +56,9 @@ const char *conv_winograd_name(isa_t isa, const winograd_t *w);
 status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, winograd_t *winograd,
                                  int *out_addend);
 
-/* Measures the error of a size for a weight [K][C][3][3] or [K][C][5][5]: the largest difference
- * from sums in double, divided by the largest sum, for x in [-1, 1). `bytes` is the weight,
- * row-major f32. If the weight's dtype is bf16, the kernel for bf16 is measured. */
+/* Measures the error of a tile size for a weight [K][C][3][3] or [K][C][5][5]: the largest
+ * difference from sums in double, divided by the largest sum, for x in [-1, 1). `bytes` is the
+ * weight, row-major f32. If the weight's dtype is bf16, the kernel for bf16 is measured. */
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              int64_t stride, int size, double *out_error);
 

@@ -1,8 +1,9 @@
 /* Convolution of 8-bit integers to s32: ONNX ConvInteger.
  *
  * oneDNN convolves u8 x without zero points, and s8 x only in some implementations. If x has a zero
- * point or oneDNN does not support its dtype, x is copied as u8 and padded with the zero point: out
- * = conv(x, w) - zero * sum(w). Convolving ones with the packed weight computes sum(w). */
+ * point or oneDNN does not support its dtype, x is copied as u8 and padded with the zero point, and
+ * zero * sum(w) is subtracted from conv(x, w). sum(w) is computed as the convolution of ones with
+ * the packed weight. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
