@@ -579,8 +579,7 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Builds a setattr: the attribute becomes a tensor that uses the value's buffer, which therefore
- * must be outside of the arena. */
+/* Builds a setattr: the attribute uses the value's buffer, which must be outside of the arena. */
 static status_t build_setattr(build_t *b, const graph_node_t *node)
 {
     const plan_source_t *value = &b->slots[node->inputs[1]].source;

@@ -52,8 +52,7 @@ static void tessera(const char *arguments)
     fclose(file);
 }
 
-/* Runs a command line. Checks the exit code, and that stderr and stdout contain these texts (NULL:
- * any). */
+/* Checks the exit code of a command line, and texts in stderr and stdout (NULL: any). */
 static void check(const char *arguments, int code, const char *err, const char *out)
 {
     tessera(arguments);
