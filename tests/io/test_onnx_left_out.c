@@ -80,7 +80,7 @@ static void take_out(context_t *ctx, const char *path)
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
-/* Takes parts out of all models FOLDER/*FILE, where `file` may be "". */
+/* Takes parts out of the models at the path `file` below each entry of a folder; "": the entry. */
 static void take_out_in(context_t *ctx, const char *folder, const char *file)
 {
     DIR *directory = opendir(folder);

@@ -248,8 +248,7 @@ static void diff_takes_two_modes_that_run_operator_by_operator(void **state)
 
 /* ---- audit and info ---- */
 
-/* Checks a row of audit's table: reorders with a cause, in all, during set-up, and per
- * repetition. */
+/* Checks a row of audit's table: reorders of a cause in all, in set-up, and per repetition. */
 static void check_reorders(const char *row, int wanted, int wanted_first, int wanted_each)
 {
     int n = -1, n_first = -1, n_each = -1;
