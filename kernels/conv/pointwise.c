@@ -113,7 +113,8 @@ void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void 
 {
     run_t run = describe(pointwise, isa);
     const double source = (double)(run.n_tiles * run.tile_elements);
-    const double weight = (double)(run.tile_elements / run.loops->n_rows * pointwise->n_outputs);
+    const int64_t n_inputs = run.tile_elements / run.loops->n_rows; /* whole blocks */
+    const double weight = (double)(n_inputs * pointwise->n_outputs);
     const double of_thread = source * (double)pointwise->n_outputs / n_threads / LEAST_PRODUCTS;
     const int n_parts = of_thread < 1.0 || n_threads == 1 ? 1
                         : of_thread < PARTS_OF_THREAD     ? (int)of_thread

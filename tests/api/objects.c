@@ -208,11 +208,11 @@ int objects_trace(const call_t *call, const argument_t *arguments)
     module_t *module = NULL;
     traced.call = call;
     traced.arguments = arguments;
-    int status = module_create(made.ctx, "Traced", &module);
+    status_t status = module_create(made.ctx, "Traced", &module);
     if (status == STATUS_OK) status = module_set_forward(made.ctx, module, "forward", forward_call);
     if (status == STATUS_OK) status = graph_trace(made.ctx, module, "forward", 1, &in);
     module_release(module);
-    return status;
+    return (int)status;
 }
 
 context_t *objects_context(void)
