@@ -5,8 +5,7 @@
 #include "kernels/elementwise/rows_impl.h"
 #include "kernels/vector_impl.h"
 
-/* ---- integers: overflow wraps around. Division by 0 would return 0, but callers exclude it
- * ---- */
+/* ---- integers: overflow wraps around; callers exclude division by 0 ---- */
 
 static int64_t quotient_s64(int64_t x, int64_t y)
 {

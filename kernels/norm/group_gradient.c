@@ -99,13 +99,13 @@ void group_gradient_apply(isa_t isa, dtype_t dtype, int64_t rows, int64_t width,
         floats[i] = factors[i];
         doubles[i] = factors[i];
     }
+    if (dtype == DTYPE_F32) {
+        tables[isa]->apply(rows, width, is_constant, floats, x, grad, dst);
+        return;
+    }
     for (int64_t row = 0; row < rows; row++) {
         const int64_t at = row * width * (int64_t)dtype_size(dtype);
-        const void *of_x = (const char *)x + at, *of_grad = (const char *)grad + at;
-        void *to = (char *)dst + at;
-        if (dtype == DTYPE_F32)
-            tables[isa]->row(width, is_constant, floats, of_x, of_grad, to);
-        else
-            pass_row(width, is_constant ? 0 : 1, dtype, doubles, of_x, of_grad, to);
+        pass_row(width, is_constant ? 0 : 1, dtype, doubles, (const char *)x + at,
+                 (const char *)grad + at, (char *)dst + at);
     }
 }

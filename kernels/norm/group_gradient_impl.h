@@ -37,8 +37,10 @@ typedef struct group_gradient_loops {
     /* Adds rows of up to GROUP_LANES columns. */
     void (*columns)(int64_t rows, int64_t width, int64_t step, const float *x, const float *grad,
                     const float *mean, float *sum, float *product);
-    void (*row)(int64_t n, bool is_constant, const float *const factors[GROUP_FACTORS],
-                const float *x, const float *grad, float *dst);
+    /* group_gradient_apply for f32. */
+    void (*apply)(int64_t rows, int64_t width, bool is_constant,
+                  const float *const factors[GROUP_FACTORS], const float *x, const float *grad,
+                  float *dst);
 } group_gradient_loops_t;
 ISA_EXTERN(const group_gradient_loops_t, group_gradient);
 

@@ -44,14 +44,16 @@ KERNEL_INLINE void pass(int64_t n, int64_t step, const float *const *factors, co
         dst[i] = a[i * step] * grad[i] + b[i * step] * (x[i] - mean[i * step]) + shift[i * step];
 }
 
-static void pass_row(int64_t n, bool is_constant, const float *const factors[GROUP_FACTORS],
-                     const float *x, const float *grad, float *dst)
+static void apply(int64_t rows, int64_t width, bool is_constant,
+                  const float *const factors[GROUP_FACTORS], const float *x, const float *grad,
+                  float *dst)
 {
-    if (is_constant)
-        pass(n, 0, factors, x, grad, dst);
-    else
-        pass(n, 1, factors, x, grad, dst);
+    for (int64_t row = 0; row < rows; row++, x += width, grad += width, dst += width)
+        if (is_constant)
+            pass(width, 0, factors, x, grad, dst);
+        else
+            pass(width, 1, factors, x, grad, dst);
 }
 
 const group_gradient_loops_t KERNEL_NAME(group_gradient) = {
-    .line = add_line, .columns = add_columns, .row = pass_row};
+    .line = add_line, .columns = add_columns, .apply = apply};

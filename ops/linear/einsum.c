@@ -375,8 +375,7 @@ status_t einsum_make(context_t *ctx, const char *equation, int n, const tensor_i
     return STATUS_OK;
 }
 
-/* ---- public: calls each operator immediately, in a scope that releases intermediate tensors
- * ---- */
+/* ---- public: calls operators in a scope that releases intermediate tensors ---- */
 
 #define MAX_TENSORS (12 * EINSUM_MAX_OPERANDS)
 

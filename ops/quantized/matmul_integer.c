@@ -233,8 +233,7 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- our own kernel: copies a minus its zero point as s16, packs b, and calls kernels/quantized
- * ---- */
+/* ---- our own kernel: a minus its zero point becomes s16, b is packed ---- */
 
 enum { BLOCK, N_NUMBERS }; /* numbers stored in the format of a packed b */
 #define VERSION 1

@@ -453,8 +453,7 @@ static status_t run_forward(const backward_t *b)
     return STATUS_OK;
 }
 
-/* ---- one element of a backward step: the gradients of its gates' operands from those of h and c
- * ---- */
+/* ---- one element of a backward step: gradients of its gates from those of h and c ---- */
 
 typedef struct diffs {
     double x[RECURRENT_MAX_GATES], h[RECURRENT_MAX_GATES];

@@ -571,8 +571,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- gradients: resize_backward has the attributes of resize, but `sizes` has the sizes of x
- * ---- */
+/* ---- gradients: resize_backward has the attributes of resize; `sizes` are those of x ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
                          int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)
