@@ -12,18 +12,18 @@
 #define TESSERA_TESSERA_H
 
 /* Tensors, layouts and what is counted. */
+#include "tensor/base/version.h"
 #include "tensor/context.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/counters.h"
-#include "tensor/datum.h"
-#include "tensor/file.h"
-#include "tensor/print.h"
-#include "tensor/progress.h"
+#include "tensor/file/file.h"
 #include "tensor/scope.h"
 #include "tensor/tensor.h"
-#include "tensor/text.h"
-#include "tensor/trace.h"
-#include "tensor/version.h"
+#include "tensor/text/datum.h"
+#include "tensor/text/print.h"
+#include "tensor/text/text.h"
+#include "tensor/text/trace.h"
+#include "tensor/threads/progress.h"
 
 /* Operators. */
 #include "dispatch/dispatch.h"

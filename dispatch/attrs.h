@@ -4,8 +4,8 @@
 #define TESSERA_DISPATCH_ATTRS_H
 
 #include "dispatch/post.h"
-#include "tensor/datum.h"
 #include "tensor/info.h"
+#include "tensor/text/datum.h"
 
 TESSERA_BEGIN
 

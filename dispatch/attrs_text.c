@@ -7,7 +7,7 @@
 
 #include "dispatch/attrs_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/literal_impl.h"
+#include "tensor/text/literal_impl.h"
 
 /* Length of the longest array that can be read, and of the longest part of the input that a message
  * shows. */

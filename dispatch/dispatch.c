@@ -7,11 +7,11 @@
 #include "dispatch/hollow_impl.h"
 #include "dispatch/pack_impl.h"
 #include "dispatch/select_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/threads_impl.h"
-#include "tensor/trace.h"
+#include "tensor/text/trace.h"
+#include "tensor/threads/interrupt_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* Dispatch's state in a context. */
 typedef struct dispatch_state {

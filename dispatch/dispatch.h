@@ -9,8 +9,8 @@
 #define TESSERA_DISPATCH_DISPATCH_H
 
 #include "dispatch/opdef.h"
-#include "tensor/convert.h"
-#include "tensor/text.h"
+#include "tensor/convert/convert.h"
+#include "tensor/text/text.h"
 
 TESSERA_BEGIN
 

@@ -2,7 +2,7 @@
 #ifndef TESSERA_DISPATCH_ELTWISE_H
 #define TESSERA_DISPATCH_ELTWISE_H
 
-#include "tensor/api.h"
+#include "tensor/base/api.h"
 
 TESSERA_BEGIN
 

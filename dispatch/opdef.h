@@ -173,8 +173,8 @@ struct opdef {
     int n_operands;
     const operand_t *operands;
     int n_outputs; /* 0: `infer` returns the number (split) */
-    /* True if `infer` accepts symbolic sizes and attributes (tensor/sym.h), as built-in operators
-     * do. Otherwise it gets numbers, and its result holds for these sizes only. (With
+    /* True if `infer` accepts symbolic sizes and attributes (tensor/sym/sym.h), as built-in
+     * operators do. Otherwise it gets numbers, and its result holds for these sizes only. (With
      * TRAIT_ELEMENTWISE it holds for all sizes, because the result has the operands' sizes.) */
     bool infers_symbols;
 

@@ -1,8 +1,8 @@
-/* Packed weights. A weight's storage keeps them as forms (tensor/form_impl.h). */
+/* Packed weights. A weight's storage keeps them as forms (tensor/convert/form_impl.h). */
 #include "dispatch/pack_impl.h"
 
-#include "tensor/convert_impl.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/form_impl.h"
 
 convert_pack_t pack_of(const kernel_t *kernel, const tensor_info_t *want)
 {

@@ -1,11 +1,11 @@
 /* Packed weights: copies of a weight in the format that a kernel needs. If module_mkldnn or a plan
  * has marked the weight's storage as packable, the storage keeps one copy for each format, called a
- * form (tensor/form_impl.h). Other weights are packed again in each call. */
+ * form (tensor/convert/form_impl.h). Other weights are packed again in each call. */
 #ifndef TESSERA_DISPATCH_PACK_IMPL_H
 #define TESSERA_DISPATCH_PACK_IMPL_H
 
 #include "dispatch/prepared_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 
 /* The function that packs a weight into the format of `want`: the kernel's own `pack` if the format
  * belongs to the kernel, else NULL. kernel may be NULL. */

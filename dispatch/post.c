@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "tensor/convert_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- properties ---- */
 

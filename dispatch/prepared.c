@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/base/references_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/references_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 static size_t align(size_t bytes)
 {

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/interrupt_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 const operand_t *select_operand(const opdef_t *op, int index)
 {

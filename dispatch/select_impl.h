@@ -52,7 +52,7 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
 /* Like dispatch_infer, for normalised attributes; also checks the outputs' sizes. */
 status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out);
 
-/* Like dispatch_infer, for a call with symbolic sizes or integer attributes (tensor/sym.h). The
+/* Like dispatch_infer, for a call with symbolic sizes or integer attributes (tensor/sym/sym.h). The
  * caller sets op, attrs (not normalised), in and, for TRAIT_MEASURES, data. Tensors with symbolic
  * sizes are dense and contiguous; their strides are ignored, and strides of results are
  * meaningless.

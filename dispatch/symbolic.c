@@ -1,4 +1,4 @@
-/* Infers the outputs of calls with symbolic sizes or integer attributes (tensor/sym.h).
+/* Infers the outputs of calls with symbolic sizes or integer attributes (tensor/sym/sym.h).
  *
  * The operator's `infer` runs twice: first with numbers (the hints, which are example sizes), then
  * with the symbolic integers. The first run detects errors. The result of the second run, computed
@@ -11,7 +11,7 @@
 #include "dispatch/attrs_impl.h"
 #include "dispatch/select_impl.h"
 #include "tensor/scope_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 /* True for a symbolic integer. INT64_MIN and -INT64_MAX are numbers here: in attributes they mean
  * positions before the first element. */

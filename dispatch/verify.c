@@ -4,8 +4,8 @@
 #include <stdalign.h>
 
 #include "dispatch/select_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 typedef struct operands {
     tensor_t *dense[OP_MAX_INPUTS];

@@ -9,7 +9,7 @@
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/hash_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* A constant of the module to which graphs are added. */
 typedef struct known {

@@ -1,7 +1,7 @@
 /* Checks the bytes of constants in the mapped file, or copies and checks them in one pass. */
 #include "freeze/file_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/file_block_impl.h"
+#include "tensor/file/file_block_impl.h"
 
 /* Computes the checksum of a blob, and may copy its bytes in the same pass. */
 typedef uint64_t sum_t(const loading_t *l, int blob);

@@ -16,7 +16,7 @@
 
 #include "freeze/freeze_impl.h"
 #include "module/map_impl.h"
-#include "tensor/file.h"
+#include "tensor/file/file.h"
 
 #define FILE_MAGIC "TESSERA\n"
 #define FILE_VERSION_LEAST 2u
@@ -48,7 +48,7 @@ typedef struct file_machine {
 
 /* Layout of a blob's bytes. Opaque bytes, such as winograd weights, can be read only by the kernel
  * or the oneDNN version that made them, so an opaque blob is never the main blob. Trimmed blobs
- * (tensor/trim_impl.h) are an exception: every machine can read them. */
+ * (tensor/convert/trim_impl.h) are an exception: every machine can read them. */
 #define FILE_DENSE 0u
 #define FILE_TAG 1u
 #define FILE_OPAQUE 2u

@@ -15,8 +15,8 @@
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/text_impl.h"
+#include "tensor/text/text_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* ---- the mark ---- */
 

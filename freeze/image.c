@@ -6,10 +6,10 @@
 #include "freeze/file_impl.h"
 #include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/form_impl.h"
+#include "tensor/convert/trim_impl.h"
 #include "tensor/onednn/onednn.h"
-#include "tensor/trim_impl.h"
 
 /* Limit for the stored forms of a constant; further forms are packed again after loading. */
 #define MAX_FORMS 32

@@ -6,9 +6,9 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/form_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/trim_impl.h"
+#include "tensor/convert/form_impl.h"
+#include "tensor/convert/trim_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* ---- constants ---- */
 

@@ -3,8 +3,8 @@
 
 #include "freeze/file_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/file_kind_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/file/file_kind_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 static bool is_inside(const loading_t *l, const file_section_t *section)
 {

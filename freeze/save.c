@@ -8,7 +8,7 @@
 #include "module/map_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 typedef struct saving {
     context_t *ctx;

@@ -3,9 +3,9 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 typedef struct walking {
     context_t *ctx;

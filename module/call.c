@@ -3,10 +3,10 @@
 #include "dispatch/dispatch.h"
 #include "module/module_impl.h"
 #include "module/signature_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 #define MAX_INPUTS 64
 

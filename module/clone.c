@@ -2,7 +2,7 @@
 
 #include "module/map_impl.h"
 #include "module/module_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 

@@ -5,11 +5,11 @@
 #include "module/map_impl.h"
 #include "module/module_impl.h"
 #include "module/placement_impl.h"
-#include "tensor/convert.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/convert.h"
+#include "tensor/convert/form_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/text_impl.h"
+#include "tensor/text/text_impl.h"
 
 /* ---- changes of one call, for undoing ---- */
 

@@ -1,5 +1,5 @@
 #include "module/module_impl.h"
-#include "tensor/references_impl.h"
+#include "tensor/base/references_impl.h"
 #include "tensor/tensor_impl.h"
 
 #include <stdio.h>

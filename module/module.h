@@ -1,7 +1,7 @@
 /* Modules: a tree of parameters, buffers, attributes, children and methods.
  *
  * As in torch.nn.Module, a parameter is a tensor that optimizers change; a buffer is a tensor that
- * they do not change (running statistics); an attribute is any datum (tensor/datum.h), such as
+ * they do not change (running statistics); an attribute is any datum (tensor/text/datum.h), such as
  * `training`; a child is a module. Several modules may share a child or a tensor. Modules are
  * reference-counted; setters retain their arguments. A path joins names of children and a member
  * with dots: "layer1.0.conv1.weight".
@@ -13,8 +13,8 @@
 #ifndef TESSERA_MODULE_MODULE_H
 #define TESSERA_MODULE_MODULE_H
 
-#include "tensor/datum.h"
 #include "tensor/tensor.h"
+#include "tensor/text/datum.h"
 
 TESSERA_BEGIN
 

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "module/module_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 /* A parameter or buffer of the module and its new value. */
 typedef struct entry {

@@ -1,7 +1,7 @@
 #include "ops/accept_impl.h"
 
-#include "tensor/convert_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format)
 {

@@ -3,7 +3,7 @@
  * fixed formats, the input is converted, because this is the operators' purpose. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 
 static const attr_field_t reorder_fields[] = {
     {"format", ATTR_FORMAT, false, offsetof(reorder_attrs_t, format), 0, 0, NULL}};

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 
 bool walk_channels(const tensor_info_t *info, walk_t *out_walk)
 {

@@ -11,7 +11,7 @@
 
 #include <tessera.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 #define STEPS 50
 #define FEATURES 512

@@ -13,7 +13,7 @@
 
 #include "support/clock.h"
 #include "support/limit.h"
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 enum { BYTES = 256 << 20, MAX_COPIES = 32 };
 

@@ -6,7 +6,7 @@
 #include <tessera.h>
 
 #include "support/resident.h"
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 typedef struct subject {
     const char *name; /* name of the network */

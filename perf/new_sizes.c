@@ -14,7 +14,7 @@
 
 #include "support/clock.h"
 #include "support/resident.h"
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 enum { LINES = 6, LEAST = 4 };
 

@@ -8,7 +8,7 @@
 #include <tessera.h>
 
 #include "support/resident.h"
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 /* Heights and widths are LEAST to LEAST + SIDE - 1, in a shuffled order: each size is STEP further
  * than the last, and STEP has no common factor with the number of sizes. */

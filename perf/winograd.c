@@ -11,7 +11,7 @@
 
 #include "support/clock.h"
 #include "support/limit.h"
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 enum { DIRECT, TILES_2, TILES_4, TILES_6, N_KINDS };
 

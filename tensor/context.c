@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/onednn/onednn.h"
-#include "tensor/progress.h"
 #include "tensor/scope_impl.h"
-#include "tensor/threads_impl.h"
-#include "tensor/trace_impl.h"
+#include "tensor/text/trace_impl.h"
+#include "tensor/threads/interrupt_impl.h"
+#include "tensor/threads/progress.h"
+#include "tensor/threads/threads_impl.h"
 
 #define DEFAULT_CACHE_ENTRIES 1024
 #define DEFAULT_PLAN_BYTES (INT64_C(64) << 20)

@@ -8,7 +8,7 @@
 #ifndef TESSERA_TENSOR_CONTEXT_H
 #define TESSERA_TENSOR_CONTEXT_H
 
-#include "tensor/status.h"
+#include "tensor/base/status.h"
 
 TESSERA_BEGIN
 

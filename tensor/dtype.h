@@ -2,7 +2,7 @@
 #ifndef TESSERA_TENSOR_DTYPE_H
 #define TESSERA_TENSOR_DTYPE_H
 
-#include "tensor/api.h"
+#include "tensor/base/api.h"
 
 TESSERA_BEGIN
 

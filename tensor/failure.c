@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
+#include "tensor/threads/interrupt_impl.h"
 
 void failure_clear(failure_t *failure)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 #define SHAPE_TEXT_MAX 256
 

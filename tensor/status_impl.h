@@ -2,8 +2,8 @@
 #ifndef TESSERA_TENSOR_STATUS_IMPL_H
 #define TESSERA_TENSOR_STATUS_IMPL_H
 
+#include "tensor/base/try_impl.h"
 #include "tensor/context.h"
-#include "tensor/try_impl.h"
 
 /* Checks an internal invariant; traps in debug builds. */
 #ifdef NDEBUG

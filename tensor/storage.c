@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "tensor/form_impl.h"
-#include "tensor/references_impl.h"
+#include "tensor/base/references_impl.h"
+#include "tensor/convert/form_impl.h"
 
 /* Up to this size, a tensor's bytes are in one memory block with its storage and its struct
  * (handle). Larger bytes have their own block, so that they can be freed before the handle. */

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/base/references_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/references_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 #define TEXT_RING 8
 

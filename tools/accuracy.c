@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/bar.h"
 #include "tools/print.h"
 

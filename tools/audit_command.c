@@ -6,7 +6,7 @@
 
 #include <tessera.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/audit.h"
 #include "tools/command.h"
 #include "tools/print.h"

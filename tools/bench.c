@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/bar.h"
 #include "tools/command.h"
 #include "tools/print.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/bench.h"
 #include "tools/print.h"
 #include "tools/table.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 /* Replaces characters that are not allowed in file names by '_'. Returns the length. */
 static size_t file_name(const char *name, char *out_name)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/command.h"
 #include "tools/print.h"
 #include "tools/session.h"

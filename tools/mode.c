@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 static const char *const names[MODE_COUNT] = {"dense", "nhwc", "mkldnn", "graph", "frozen"};
 

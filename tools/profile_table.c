@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/print.h"
 #include "tools/profile.h"
 #include "tools/table.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/bar.h"
 #include "tools/command.h"
 #include "tools/print.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 bool sizes_parse(const char *argument, sizes_t *out_sizes)
 {

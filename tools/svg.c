@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 
 extern char **environ;
 

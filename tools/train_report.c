@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tools/bar.h"
 #include "tools/print.h"
 #include "tools/session.h"

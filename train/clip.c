@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "kernels/optimizer/gradients_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* A gradient, with its elements in an array without gaps and the bytes that will be written. */
 typedef struct part {

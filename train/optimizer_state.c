@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "module/module_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "train/optimizer_impl.h"
 
 static const char lr_key[] = "lr";

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/optimizer/gradients_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/tensor_impl.h"
 #include "train/optimizer_impl.h"

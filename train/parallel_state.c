@@ -5,7 +5,7 @@
 
 #include "module/module_impl.h"
 #include "module/state_dict.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/tensor_impl.h"
 #include "train/optimizer_impl.h"

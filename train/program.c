@@ -20,9 +20,9 @@
 #include "graph/method/trace_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 #include "train/graph_grad_impl.h"
 #include "train/program_impl.h"
 

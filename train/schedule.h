@@ -5,7 +5,7 @@
 #ifndef TESSERA_TRAIN_SCHEDULE_H
 #define TESSERA_TRAIN_SCHEDULE_H
 
-#include "tensor/api.h"
+#include "tensor/base/api.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,9 +7,9 @@
 
 #include "ops/linear/linear_impl.h"
 #include "ops/shape/slabs_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/form_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/form_impl.h"
+#include "tensor/threads/threads_impl.h"
 #include "train/optimizer_impl.h"
 
 /* ---- formats ---- */

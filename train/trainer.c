@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "module/module_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 #include "train/clip.h"
 #include "train/optimizer_impl.h"
 #include "train/parallel_impl.h"

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "tensor/base/references_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/references_impl.h"
 
 /* Sizes of the arena's chunks double up to CHUNK_LARGEST. A larger allocation gets its own
  * chunk. */

@@ -6,7 +6,7 @@
 
 #include "graph/ir/graph.h"
 #include "tensor/status_impl.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 /* Limits on nested blocks, on nested types and literals, and on entries of a dict literal. The
  * builder and the parser have the same limits, so that every graph can be parsed back. */
@@ -54,8 +54,8 @@ struct graph {
     held_datum_t *held;
     const char *name;
     const char *fixed;  /* reason why sizes are fixed that could vary; NULL: none */
-    sym_space_t *space; /* the graph's symbolic integers and guards (tensor/sym.h), or NULL; shared
-                           with graphs that passes make from this one */
+    sym_space_t *space; /* the graph's symbolic integers and guards (tensor/sym/sym.h), or NULL;
+                           shared with graphs that passes make from this one */
     const graph_block_t *body;
     int n_values, n_nodes, n_blocks;
     value_record_t *values;

@@ -13,7 +13,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/literal_impl.h"
+#include "tensor/text/literal_impl.h"
 
 /* The statement being parsed. Offsets are positions in the parser's `bytes`; -1: absent. */
 typedef struct statement {

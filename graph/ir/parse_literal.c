@@ -6,8 +6,8 @@
 
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/literal_impl.h"
+#include "tensor/text/literal_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* Maximum length of the text that a message quotes. */
 #define SHOWN_MAX 40

@@ -4,7 +4,7 @@
 
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/literal_impl.h"
+#include "tensor/text/literal_impl.h"
 
 static status_t push_level(parser_t *parser, int depth);
 

@@ -3,7 +3,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 #define VALUE_UNMAPPED (-2)
 

@@ -6,7 +6,7 @@
 
 #include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/sym_impl.h"
+#include "tensor/sym/sym_impl.h"
 
 int64_t *size_place(const opdef_t *op, void *attrs, int field, int index)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 /* ---- evaluating ---- */
 

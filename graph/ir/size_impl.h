@@ -4,15 +4,15 @@
  *     %y = reshape(%x) sizes=[1,24] where sizes[0]=N, sizes[1]=3*#2
  *
  * The attribute itself has the value for the sizes in the types. Expressions are those of
- * tensor/sym.h, in the graph's symbol space; tensor/sym_parse.c has the grammar. Names are sizes of
- * inputs; #2 is the size of operand 0 in dimension 2. Divisions round down:
+ * tensor/sym/sym.h, in the graph's symbol space; tensor/sym/parse.c has the grammar. Names are
+ * sizes of inputs; #2 is the size of operand 0 in dimension 2. Divisions round down:
  *
  *   2*N*((H+6)/8)    4*((#1+3)/4)-#1    (N*H*W+1)/3    max(H-2,1)    floor(f32(H)*f32(1.3)) */
 #ifndef TESSERA_GRAPH_IR_SIZE_IMPL_H
 #define TESSERA_GRAPH_IR_SIZE_IMPL_H
 
 #include "graph/ir/graph.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 /* A sized integer: number `index` in field `field` of the operator's attribute table. */
 struct sized_attr {

@@ -13,8 +13,8 @@
 #include "graph/method/specialise_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/form_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/convert/form_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 #define MEASURING_SHARE 0.7 /* share of the given seconds; the rest is for comparing runs */
 #define LEAST_PAIRS 5       /* pairs of runs, with old and new layouts alternately */

@@ -9,8 +9,8 @@
 #include "graph/passes/widen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/threads_impl.h"
-#include "tensor/trace.h"
+#include "tensor/text/trace.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- creation and release ---- */
 

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "graph/program/program_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 typedef enum programs_state {
     PROGRAMS_COMPILING,

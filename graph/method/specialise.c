@@ -8,8 +8,8 @@
 #include "graph/passes/widen_impl.h"
 #include "graph/program/plan.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 static bool fits(const graph_t *graph, const shapes_t *shapes)
 {

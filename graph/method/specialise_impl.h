@@ -4,7 +4,7 @@
 
 #include "graph/ir/graph.h"
 #include "graph/passes/pass.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 typedef struct shapes {
     int n;

@@ -7,9 +7,9 @@
 #include "graph/method/trace_impl.h"
 #include "module/map_impl.h"
 #include "module/module_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 #define VALUE_UNMADE (-2) /* value of an attribute that no operator has read yet */
 

@@ -16,10 +16,10 @@
 #include "graph/ir/rewrite_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/trace.h"
+#include "tensor/text/trace.h"
+#include "tensor/threads/interrupt_impl.h"
 
 #define MAX_INPUTS 64
 #define MAX_NAMES 16

@@ -11,9 +11,9 @@
 #include "ops/recurrent/recurrent_impl.h"
 #include "ops/sample_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/trim_impl.h"
 #include "tensor/scope_impl.h"
-#include "tensor/trim_impl.h"
 
 /* Allows faster, less accurate algorithms while the sum of their errors stays within a bound.
  *

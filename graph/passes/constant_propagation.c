@@ -6,10 +6,10 @@
 #include "graph/passes/pass_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* Visits nodes in order and runs those whose inputs are constants in the new graph, so results can
  * make later nodes constant. Nodes stay if they write, if their values are written, or if they fail

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "graph/passes/cost_network_impl.h"
+#include "tensor/base/try_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/try_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 #define SCOPE_MAX 16       /* most variables of a table */
 #define TABLE_MAX 32768    /* most elements of a table */

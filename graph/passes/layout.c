@@ -11,7 +11,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/trace.h"
+#include "tensor/text/trace.h"
 
 /* A value of the new graph that is an old value in one of its formats (a form). */
 typedef struct form {

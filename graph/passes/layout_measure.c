@@ -15,8 +15,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/interrupt_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define POOL_BYTES ((size_t)32 << 20) /* size of the block from which weights are read */
 #define WORTH_MEASURING 4.0           /* measures ways up to this multiple of the least estimate */

@@ -11,7 +11,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 
 const tensor_info_t *layout_value_info(const graph_t *graph, value_t value)
 {

@@ -4,7 +4,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/passes/precision_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/text_impl.h"
+#include "tensor/text/text_impl.h"
 
 /* Computes f32 convolutions, linears and matmuls in the narrow dtype of the options (bf16), with
  * sums in f32. Operators after these become narrow, too, if all their inputs are narrow. Readers of

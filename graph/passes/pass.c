@@ -6,9 +6,9 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
-#include "tensor/trace.h"
+#include "tensor/text/trace.h"
+#include "tensor/threads/interrupt_impl.h"
 
 static const pass_t passes[] = {
 #define PASS(name, changes_numerics, contract) {#name, contract, changes_numerics, pass_##name},

@@ -2,7 +2,7 @@
 #include "graph/passes/widen_impl.h"
 #include "ops/ops.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"

@@ -2,8 +2,8 @@
 
 #include <pthread.h>
 
+#include "tensor/base/references_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/references_impl.h"
 
 /* Header of a block, as wide as the alignment of its bytes. */
 typedef union block {

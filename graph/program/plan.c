@@ -7,12 +7,12 @@
 #include "graph/analysis/attribute_impl.h"
 #include "graph/program/plan_run_impl.h"
 #include "module/module_impl.h"
+#include "tensor/base/references_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/form_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/interrupt_impl.h"
-#include "tensor/references_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/interrupt_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 plan_t *plan_retain(plan_t *plan)
 {

@@ -9,7 +9,7 @@
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* While building: the place of a graph value's elements. */
 typedef struct slot {

@@ -8,7 +8,7 @@
 #include "dispatch/pack_impl.h"
 #include "graph/program/arenas_impl.h"
 #include "graph/program/plan.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/hash_impl.h"
 
 /* A plan_root_t is a buffer: a range of bytes that contains values. A view is in the same buffer as

@@ -2,7 +2,7 @@
  * runs its own slices on one thread, with its own copies of intermediate buffers. */
 #include "graph/program/plan_run_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static status_t run_together(plan_run_t *run, const plan_loop_t *loop)
 {

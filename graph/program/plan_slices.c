@@ -21,7 +21,7 @@
 #include "graph/analysis/weights_impl.h"
 #include "graph/program/plan_slices_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* Workers do not run a step if one thread per slice would take longer than all threads for all
  * slices, by this share plus this many nanoseconds. */

@@ -6,8 +6,8 @@
 #include "graph/program/regions_impl.h"
 #include "graph/program/run_impl.h"
 #include "module/module_impl.h"
+#include "tensor/base/references_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/references_impl.h"
 #include "tensor/scope_impl.h"
 
 program_t *program_retain(program_t *program)

@@ -1,8 +1,8 @@
 /* Runs graphs node by node, and programs region by region: blocks, control flow, complete runs. */
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* ---- values ---- */
 

@@ -7,8 +7,8 @@
 #include "graph/ir/size_impl.h"
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 status_t run_gather(run_t *run, const graph_node_t *node, int first)
 {

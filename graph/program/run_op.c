@@ -4,7 +4,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 

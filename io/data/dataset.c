@@ -6,7 +6,7 @@
 
 #include "io/data/dataset_impl.h"
 #include "io/data/npy.h"
-#include "tensor/references_impl.h"
+#include "tensor/base/references_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 

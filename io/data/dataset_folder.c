@@ -10,7 +10,7 @@
 #include "io/data/dataset_impl.h"
 #include "io/data/picture_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 /* ---- names ---- */
 

@@ -15,7 +15,7 @@
 #include "io/data/dataset_impl.h"
 #include "io/data/picture_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef enum loader_state { LOADER_EMPTY, LOADER_ASKED, LOADER_FULL } loader_state_t;
 

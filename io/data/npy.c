@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/file.h"
-#include "tensor/file_block_impl.h"
-#include "tensor/file_kind_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/file/file.h"
+#include "tensor/file/file_block_impl.h"
+#include "tensor/file/file_kind_impl.h"
 #include "tensor/tensor_impl.h"
 
 static const char magic[] = "\x93NUMPY";

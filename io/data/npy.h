@@ -2,8 +2,8 @@
 #ifndef TESSERA_IO_DATA_NPY_H
 #define TESSERA_IO_DATA_NPY_H
 
-#include "tensor/datum.h"
 #include "tensor/tensor.h"
+#include "tensor/text/datum.h"
 
 TESSERA_BEGIN
 

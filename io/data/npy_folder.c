@@ -9,7 +9,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 static const char suffix[] = ".npy";
 #define SUFFIX_BYTES (sizeof suffix - 1)

@@ -10,9 +10,9 @@
 #include "dispatch/select_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* ---- attributes by name ---- */
 

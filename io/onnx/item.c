@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/file.h"
+#include "tensor/file/file.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 

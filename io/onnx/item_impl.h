@@ -26,8 +26,8 @@ tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item);
 
 /* ---- symbols ---- */
 
-/* True if an integer is a handle of a symbolic expression (tensor/sym.h). INT64_MIN and -INT64_MAX
- * are not handles: in attributes they mean a position before the first element. */
+/* True if an integer is a handle of a symbolic expression (tensor/sym/sym.h). INT64_MIN and
+ * -INT64_MAX are not handles: in attributes they mean a position before the first element. */
 static inline bool onnx_is_symbol(int64_t value)
 {
     return sym_is(value) && value > -INT64_MAX;

@@ -9,7 +9,7 @@
 
 #include <stdalign.h>
 
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 typedef struct onnx_node onnx_node_t;
 typedef status_t (*onnx_import_t)(onnx_node_t *node);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/file.h"
-#include "tensor/file_kind_impl.h"
+#include "tensor/file/file.h"
+#include "tensor/file/file_kind_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -30,8 +30,8 @@ const char *onnx_metadata(const module_t *module, const char *key)
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
-#include "tensor/file_block_impl.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/file/file_block_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 
 /* ---- the message ---- */
 

@@ -6,9 +6,9 @@
  *
  * Sizes that the file leaves open become named sizes of the graph's inputs. The model, whether
  * frozen or not, accepts any values for them. Integers that the model computes from sizes become
- * expressions of these names in the graph (tensor/sym.h). If the import of a node depends on such a
- * size, the sizes passed to the import decide, and the graph stores the condition as a guard. A
- * call whose inputs violate a guard fails:
+ * expressions of these names in the graph (tensor/sym/sym.h). If the import of a node depends on
+ * such a size, the sizes passed to the import decide, and the graph stores the condition as a
+ * guard. A call whose inputs violate a guard fails:
  *
  *   forward: N is 3, the graph holds where N == 1 (Reshape "r")
  *
@@ -67,7 +67,7 @@ typedef struct onnx_options {
     const onnx_tensor_t *tensors;
     int n_guards; /* conditions on the sizes that the exporter knew but the file does not contain:
                      "H % 8 == 0". The graph adds them to its guards and refuses other sizes.
-                     Grammar: guards in tensor/sym_parse.c, with the graph's names of sizes */
+                     Grammar: guards in tensor/sym/parse.c, with the graph's names of sizes */
     const char *const *guards;
 } onnx_options_t;
 

@@ -6,7 +6,7 @@
  * constant folding. Any other call is recorded and becomes a node of the graph at the end. A known
  * item that such a node reads becomes a parameter, a buffer or a constant.
  *
- * Sizes that the file leaves open are symbolic integers (tensor/sym.h) whose hints are the
+ * Sizes that the file leaves open are symbolic integers (tensor/sym/sym.h) whose hints are the
  * requested sizes. Sizes of items, elements of small items computed from sizes, and integer
  * attributes may be symbolic too; the graph stores them as expressions. If an import function makes
  * a decision that depends on such an integer, the decision becomes a guard: the graph is valid for
@@ -33,7 +33,7 @@
 
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 #define ONNX_OPSET_FIRST 1
 #define ONNX_OPSET_LAST 27

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/literal_impl.h"
+#include "tensor/text/literal_impl.h"
 
 static bool is_taken(const onnx_t *onnx, const char *name)
 {

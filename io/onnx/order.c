@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/file.h"
-#include "tensor/interrupt_impl.h"
+#include "tensor/file/file.h"
+#include "tensor/threads/interrupt_impl.h"
 
 typedef struct maker {
     const char *name; /* NULL: free */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "io/safetensors/safetensors_impl.h"
-#include "tensor/file_block_impl.h"
-#include "tensor/file_kind_impl.h"
+#include "tensor/file/file_block_impl.h"
+#include "tensor/file/file_kind_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 

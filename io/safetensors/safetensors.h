@@ -14,7 +14,7 @@
 #define TESSERA_IO_SAFETENSORS_SAFETENSORS_H
 
 #include "module/module.h"
-#include "tensor/datum.h"
+#include "tensor/text/datum.h"
 
 TESSERA_BEGIN
 

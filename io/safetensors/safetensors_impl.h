@@ -4,7 +4,7 @@
 
 #include "io/safetensors/safetensors.h"
 #include "tensor/context_impl.h"
-#include "tensor/file.h"
+#include "tensor/file/file.h"
 
 #define SAFETENSORS_LENGTH_BYTES 8 /* bytes before the header that hold its length */
 #define SAFETENSORS_HEADER_MAX                                                                     \

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 typedef struct reading {
     context_t *ctx;

@@ -6,7 +6,7 @@
 
 #include "io/safetensors/safetensors_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 typedef struct item {
     const char *name;

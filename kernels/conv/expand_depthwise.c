@@ -1,7 +1,7 @@
 #include "kernels/conv/expand_depthwise_impl.h"
 
 #include "kernels/tiles_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define MOST_AT_ONCE 14 /* maximum for all ISAs */
 

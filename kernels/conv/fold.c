@@ -1,6 +1,6 @@
 #include "kernels/conv/fold_impl.h"
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define CHUNK 256
 

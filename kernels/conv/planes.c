@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- one element of a result ---- */
 

@@ -1,7 +1,7 @@
 #include "kernels/conv/pointwise_impl.h"
 
 #include "kernels/tiles_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const pointwise_loops_t *const loops[ISA_COUNT] = ISA_TABLE(pointwise);
 

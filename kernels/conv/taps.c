@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define STRIP_BYTES ((size_t)192 * 1024) /* a copy of this size stays in the second-level cache */
 #define LANES 16                         /* lanes of the widest vector, which may read past a row */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 int64_t tiling_bias_size(int64_t n_outputs, int64_t n_places)
 {

@@ -6,7 +6,7 @@
 #include "kernels/conv/winograd_points_impl.h"
 #include "kernels/tiles_impl.h"
 #include "tensor/onednn/onednn.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const winograd_loops_t *const loops[ISA_COUNT] = ISA_TABLE(winograd);
 static const winograd_loops_t *const loops_of_pairs[ISA_COUNT] = {

@@ -1,6 +1,6 @@
 #include "kernels/linear/product_impl.h"
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* Maximum rows of x that are copied at once. One chunk of their inputs fits in the L2 cache. */
 #define MOST_ROWS 224

@@ -1,6 +1,6 @@
 #include "kernels/linear/rows_gradient_impl.h"
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const rows_gradient_loops_t *const loops[ISA_COUNT] = ISA_TABLE(rows_gradient);
 

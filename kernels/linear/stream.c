@@ -1,6 +1,6 @@
 #include "kernels/linear/stream_impl.h"
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const stream_loops_t *const loops[ISA_COUNT] = ISA_TABLE(stream);
 

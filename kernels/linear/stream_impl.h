@@ -7,8 +7,8 @@
  * / lanes][inputs][lanes]. A weight in rows supports at most STREAM_ROWS rows of x: each vector of
  * the weight is multiplied with a vector of each row of x, and lanes are summed at the end. More
  * rows of x need a weight in blocks: each element of x is multiplied with a vector of outputs. A
- * trimmed weight (3 bytes per element, tensor/trim_impl.h) has its own kind of blocks, the same for
- * all instruction sets. */
+ * trimmed weight (3 bytes per element, tensor/convert/trim_impl.h) has its own kind of blocks, the
+ * same for all instruction sets. */
 #ifndef TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 #define TESSERA_KERNELS_LINEAR_STREAM_IMPL_H
 
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
-#include "tensor/trim_impl.h"
+#include "tensor/convert/trim_impl.h"
 
 #define STREAM_ROWS 4          /* maximum rows of x for a weight in rows */
 #define STREAM_BLOCKED_ROWS 16 /* maximum rows of x for a weight in blocks */

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static update_loop_t *loop_of(update_kind_t kind, const update_t *update)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define LANES POOL_GRADIENT_LANES
 

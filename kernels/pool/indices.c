@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/sums_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define LANES SUMS_LANES
 #define FEW_ROWS 64

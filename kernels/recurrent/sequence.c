@@ -5,7 +5,7 @@
 
 #include "kernels/linear/strassen_impl.h"
 #include "kernels/tiles_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const sequence_loops_t *const loops[ISA_COUNT] = ISA_TABLE(sequence);
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define NARROW 2048 /* longest row of bf16 or f16 that is converted to f32 on the stack */
 

@@ -1,6 +1,6 @@
 #include "kernels/shape/adjoint_impl.h"
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static adjoint_rows_t *const loops[ISA_COUNT] = ISA_TABLE(adjoint);
 

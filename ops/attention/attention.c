@@ -7,8 +7,8 @@
 #include "kernels/reduce/softmax_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/attention/attention_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

@@ -8,8 +8,8 @@
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

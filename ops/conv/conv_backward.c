@@ -5,8 +5,8 @@
 #include "ops/conv/conv_winograd_impl.h"
 #include "ops/conv/planes_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

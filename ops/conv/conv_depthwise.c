@@ -11,7 +11,7 @@
 #include "ops/conv/conv_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { X, WEIGHT, BIAS };
 

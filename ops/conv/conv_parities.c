@@ -9,9 +9,9 @@
 #include "kernels/conv/parities_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_winograd_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { X, WEIGHT, BIAS, POST };
 enum { TILE, LANES, N_NUMBERS }; /* numbers stored with a packed weight */

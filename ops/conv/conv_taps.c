@@ -7,7 +7,7 @@
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { X, WEIGHT, BIAS };
 

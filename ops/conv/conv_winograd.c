@@ -18,9 +18,9 @@
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_winograd_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { X, WEIGHT, BIAS, POST };
 enum {

@@ -7,7 +7,7 @@
 #include "ops/axes_impl.h"
 #include "ops/conv/conv_winograd_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* Operands of the forward operator. In the operator of the gradient, operand 0 is grad. */
 enum { X, WEIGHT, BIAS };

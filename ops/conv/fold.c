@@ -6,7 +6,7 @@
 #include "kernels/conv/fold_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

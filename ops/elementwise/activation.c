@@ -8,7 +8,7 @@
 #include "ops/accept_impl.h"
 #include "ops/elementwise/elementwise_backward_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

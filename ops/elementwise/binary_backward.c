@@ -4,7 +4,7 @@
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"
 #include "ops/gradient_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 /* ---- attributes ---- */
 

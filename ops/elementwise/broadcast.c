@@ -6,8 +6,8 @@
 
 #include "ops/accept_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define PIECE_ELEMENTS 8192
 #define CHUNK 512

@@ -2,9 +2,9 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct cast_attrs {
     dtype_t dtype;

@@ -4,8 +4,8 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/index/picking.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct compress_attrs {
     ints_t dims; /* one dimension; if none, x is flattened */

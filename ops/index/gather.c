@@ -3,8 +3,8 @@
 
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct gather_attrs {
     int64_t dim;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 const char *const index_reduction_names[] = {"none", "add", "mul", "max", "min", NULL};
 

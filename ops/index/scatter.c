@@ -4,8 +4,8 @@
 #include "dispatch/dispatch.h"
 #include "ops/gradient_impl.h"
 #include "ops/index/index_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct scatter_attrs {
     int64_t dim;

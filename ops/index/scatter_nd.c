@@ -3,8 +3,8 @@
 
 #include "ops/gradient_impl.h"
 #include "ops/index/index_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct scatter_nd_attrs {
     int reduction; /* scatter_reduction_t */

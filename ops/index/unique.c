@@ -9,7 +9,7 @@
 #include "ops/accept_impl.h"
 #include "ops/index/picking.h"
 #include "ops/ops_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 typedef struct unique_attrs {
     ints_t dims; /* one dimension; if none, x is flattened */

@@ -11,7 +11,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/shape.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- the equation ---- */

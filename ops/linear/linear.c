@@ -7,8 +7,8 @@
 #include "ops/linear/linear_impl.h"
 #include "ops/linear/strassen_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

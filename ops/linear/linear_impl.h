@@ -16,7 +16,8 @@ typedef struct linear_backward_attrs {
 extern const kernel_t linear_stream;
 
 /* Measures the error of linear_stream if the f32 weight [outputs][inputs] is trimmed to 3 bytes per
- * element (tensor/trim_impl.h): the largest error divided by the largest result, for random x in
+ * element (tensor/convert/trim_impl.h): the largest error divided by the largest result, for random
+ * x in
  * [-1, 1). Infinity if trimming makes an element infinite. In linear_trim_error.c. */
 status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                            double *out_error);

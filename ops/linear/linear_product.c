@@ -10,7 +10,7 @@
 #include "ops/linear/linear_impl.h"
 #include "ops/linear/strassen_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { X, WEIGHT, BIAS, POST };
 

@@ -6,17 +6,17 @@
  * of 8 outputs) for more rows. With AVX-512 and x in aBcd16b, the weight is in ABcd16b16a for any
  * number of rows. oneDNN can reorder to these formats, and files can store them. If the number of
  * rows or the machine changes, the weight is reordered. Only a constant weight gets blocks of
- * outputs. A constant weight that is trimmed to 3 bytes per element (tensor/trim_impl.h) stays
- * trimmed, with its columns in the order of x's elements. */
+ * outputs. A constant weight that is trimmed to 3 bytes per element (tensor/convert/trim_impl.h)
+ * stays trimmed, with its columns in the order of x's elements. */
 #include <string.h>
 
 #include "kernels/linear/stream_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_impl.h"
+#include "tensor/convert/trim_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
-#include "tensor/trim_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { X, WEIGHT, BIAS };
 

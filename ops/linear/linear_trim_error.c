@@ -1,12 +1,12 @@
 /* Measures the error from trimming the weight of a linear layer to 3 bytes per element
- * (tensor/trim_impl.h). Computes some outputs for a few random rows in double, with the trimmed and
- * with the original weight. */
+ * (tensor/convert/trim_impl.h). Computes some outputs for a few random rows in double, with the
+ * trimmed and with the original weight. */
 #include <math.h>
 
 #include "ops/linear/linear_impl.h"
 #include "ops/sample_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/trim_impl.h"
+#include "tensor/convert/trim_impl.h"
 
 enum { MAX_OUTPUTS = 64, N_ROWS = 2 };
 

@@ -9,8 +9,8 @@
 #include "ops/accept_impl.h"
 #include "ops/index/indexing.h"
 #include "ops/ops_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct tree_ensemble_attrs {
     int aggregate; /* tree_aggregate_t */

@@ -11,8 +11,8 @@
 #include "ops/gradient_impl.h"
 #include "ops/norm/strips_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

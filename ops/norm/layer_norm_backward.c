@@ -15,8 +15,8 @@
 #include "ops/accept_impl.h"
 #include "ops/norm/norm_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_BIAS, true, false},

@@ -10,8 +10,8 @@
 #include "ops/norm/norm_impl.h"
 #include "ops/reduce/reduce_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

@@ -1,6 +1,6 @@
 #include "ops/norm/strips_impl.h"
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define CHUNK_ELEMENTS 4096
 

@@ -5,7 +5,7 @@
 #include "kernels/pool/indices_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/pool/pool_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

@@ -12,8 +12,8 @@
 #include "ops/ops_impl.h"
 #include "ops/quantized/integer_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const attr_field_t fields_1d[] = {CONV_FIELDS(1)};
 static const attr_field_t fields_2d[] = {CONV_FIELDS(2)};

@@ -14,8 +14,8 @@
 #include "ops/ops_impl.h"
 #include "ops/quantized/integer_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 #define FIELDS(n)                                                                                  \
     CONV_FIELDS(n),                                                                                \

@@ -5,7 +5,7 @@
 #include "kernels/quantized/quantize_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };

@@ -15,8 +15,8 @@
 #include "ops/quantized/quantized.h"
 #include "ops/recurrent/recurrent_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const operand_t operands[RECURRENT_QUANTIZED_OPERANDS] = {
     [RECURRENT_X] = {"x", ROLE_ACTIVATION, false, false},

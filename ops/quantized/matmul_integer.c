@@ -13,8 +13,8 @@
 #include "ops/ops_impl.h"
 #include "ops/quantized/integer_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const operand_t operands[] = {{"a", ROLE_ACTIVATION, false, false},
                                      {"b", ROLE_WEIGHT, false, false},

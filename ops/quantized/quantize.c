@@ -9,8 +9,8 @@
 #include "kernels/quantized/quantize_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* Variants of the operator. */
 enum { QUANTIZE, DEQUANTIZE, REQUANTIZE };

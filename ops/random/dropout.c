@@ -9,7 +9,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- draw_seed ---- */
 

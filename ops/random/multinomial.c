@@ -11,8 +11,8 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/random/random.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct multinomial_attrs {
     int64_t n_samples, seed;

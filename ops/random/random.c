@@ -7,7 +7,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { RAND, RANDN }; /* opdef_t.variant */
 

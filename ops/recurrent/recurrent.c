@@ -5,7 +5,7 @@
 #include "ops/linear/strassen_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 /* ---- attributes ---- */
 

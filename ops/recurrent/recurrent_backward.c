@@ -4,7 +4,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 /* ---- operands ---- */
 

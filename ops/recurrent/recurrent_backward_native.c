@@ -13,7 +13,7 @@
 #include "ops/accept_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- products ---- */
 

@@ -10,7 +10,7 @@
 #include "kernels/recurrent/rows_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- data of a call ---- */
 

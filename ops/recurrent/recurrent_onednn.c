@@ -9,7 +9,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/onednn/onednn.h"
 

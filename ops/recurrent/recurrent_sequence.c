@@ -8,7 +8,7 @@
 #include "ops/linear/strassen_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
 #include "tensor/onednn/cost.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* Numbers stored in the format of a packed weight. */
 enum { GATES, LANES, N_NUMBERS };

@@ -4,7 +4,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/reduce/reduce_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* opdef_t.variant of these operators. */
 enum { ARGMAX, ARGMIN };

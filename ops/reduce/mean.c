@@ -7,7 +7,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/reduce/reduce_impl.h"
 #include "ops/walk_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const attr_field_t fields[] = {REDUCE_FIELDS};
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 /* ---- inference ---- */
 

@@ -4,9 +4,9 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/shape/adjoint_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 
@@ -50,7 +50,7 @@ static bool leaves(context_t *ctx, int64_t size, int64_t added)
 }
 
 /* True if elements are added. Call this after other checks: for symbolic sizes it may add a guard
- * (tensor/sym.h), which limits the sizes that a graph supports. */
+ * (tensor/sym/sym.h), which limits the sizes that a graph supports. */
 static bool adds(context_t *ctx, int64_t before, int64_t after)
 {
     return sym_less(ctx, 0, before) || sym_less(ctx, 0, after);

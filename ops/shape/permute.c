@@ -1,7 +1,7 @@
 /* Views with other strides: transpose, permute, expand. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 /* ---- attributes ---- */
 

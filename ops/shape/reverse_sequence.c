@@ -5,8 +5,8 @@
 #include "ops/gradient_impl.h"
 #include "ops/index/index_impl.h"
 #include "ops/shape/moving.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 typedef struct reverse_sequence_attrs {
     int64_t batch_dim, time_dim;

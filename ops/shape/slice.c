@@ -6,9 +6,9 @@
 #include "ops/gradient_impl.h"
 #include "ops/shape/adjoint_impl.h"
 #include "ops/shape/slabs_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

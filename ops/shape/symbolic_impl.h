@@ -2,12 +2,12 @@
  *
  * A graph can read the sizes of its inputs as elements, compute with these (Gather, Concat, Cast,
  * Div, Floor, ..), and pass the result to Reshape, Slice or Resize. With symbolic elements
- * (tensor/sym.h), the result is valid for all sizes, not only for the current ones. */
+ * (tensor/sym/sym.h), the result is valid for all sizes, not only for the current ones. */
 #ifndef TESSERA_OPS_SHAPE_SYMBOLIC_IMPL_H
 #define TESSERA_OPS_SHAPE_SYMBOLIC_IMPL_H
 
 #include "dispatch/dispatch.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 /* The maximum number of elements. Larger tensors are data, not sizes. */
 #define SYMBOLIC_MOST 4096

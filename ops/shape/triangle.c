@@ -3,7 +3,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { TRIL, TRIU }; /* opdef_t.variant */
 

@@ -8,8 +8,8 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/vision/grid_sample_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
 static const char *const paddings[] = {"zeros", "border", "reflection", NULL};

@@ -6,7 +6,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/vision/vision.h"
-#include "tensor/sizes_impl.h"
+#include "tensor/sym/sizes_impl.h"
 
 typedef struct nms_attrs {
     int64_t max_per_class;

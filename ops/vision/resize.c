@@ -7,8 +7,8 @@
 #include "ops/gradient_impl.h"
 #include "ops/shape/adjoint_impl.h"
 #include "ops/vision/resize_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- attributes ---- */
 

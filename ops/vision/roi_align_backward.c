@@ -6,8 +6,8 @@
 
 #include "ops/accept_impl.h"
 #include "ops/vision/roi_align_impl.h"
-#include "tensor/sizes_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"boxes", ROLE_ACTIVATION, false, false},

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* True if `kernel`, which oneDNN made or found in its own cache, has the primitive's description.
  * The cache confuses descriptions that differ only in strides of dimensions of size 1, as

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/base/references_impl.h"
 #include "tensor/onednn/onednn_impl.h"
-#include "tensor/references_impl.h"
 
 /* ---- one engine, reference counted by the streams and primitives that use it ---- */
 

@@ -11,7 +11,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/onednn/problem.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 typedef struct onednn_frame onednn_frame_t;
 typedef struct onednn_stream onednn_stream_t;

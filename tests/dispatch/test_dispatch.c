@@ -2,7 +2,7 @@
 
 #include "module/mkldnn.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/support.h"
 
 static void more_outputs_than_there_is_room_for_are_refused(void **state)

@@ -6,7 +6,7 @@
 
 #include "freeze/freeze.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 
 typedef struct shift_attrs {
     double by;

@@ -4,7 +4,7 @@
 
 #include "dispatch/dispatch.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 

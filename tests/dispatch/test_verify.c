@@ -6,7 +6,7 @@
 
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/support.h"
 
 /* Returns the error that dispatch_verify computes for `values` as an operator's result for x. More

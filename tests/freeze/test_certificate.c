@@ -8,7 +8,7 @@
 #include "graph/passes/pass.h"
 #include "graph/program/plan.h"
 #include "module/zoo.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 #include "tests/support/support.h"
 
 /* Limits are higher for sanitizers and emulators, which are slower. */

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tensor/progress.h"
+#include "tensor/threads/progress.h"
 #include "tests/support/frozen_file.h"
 #include "tests/support/nets.h"
 

@@ -10,7 +10,7 @@
 
 #include "graph/program/plan.h"
 #include "kernels/conv/winograd_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/onednn/onednn.h"
 #include "tests/support/subject.h"
 

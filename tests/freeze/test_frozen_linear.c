@@ -11,7 +11,7 @@
 #include "kernels/isa_impl.h"
 #include "module/layers.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/subject.h"
 
 enum { MOST_ROWS = 16 };

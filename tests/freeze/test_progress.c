@@ -1,5 +1,5 @@
 /* Progress reports of long calls. */
-#include "tensor/progress.h"
+#include "tensor/threads/progress.h"
 
 #include "tests/support/support.h"
 

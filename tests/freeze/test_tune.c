@@ -10,7 +10,7 @@
 #include "graph/passes/layout_impl.h"
 #include "kernels/isa_impl.h"
 #include "module/recurrent.h"
-#include "tensor/progress.h"
+#include "tensor/threads/progress.h"
 #include "tests/support/subject.h"
 
 static const char parameters[] = "a=64,64,3,3 b=64,64,3,3 c=32,64,1,1";

@@ -11,7 +11,7 @@
 #include "graph/passes/pass.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "tests/support/nets.h"
 

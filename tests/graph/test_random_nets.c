@@ -15,7 +15,7 @@
 
 #include "module/mkldnn.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/mini.h"
 #include "tests/support/seeded.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"

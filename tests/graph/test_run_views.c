@@ -2,8 +2,8 @@
  * tensor in any layout. */
 #include "graph/ir/graph.h"
 
-#include "tensor/convert.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/convert.h"
+#include "tensor/convert/form_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 

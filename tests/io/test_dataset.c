@@ -10,7 +10,7 @@
 
 #include "io/data/loader.h"
 #include "io/data/npy.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/pictures.h"
 #include "tests/support/support.h"
 

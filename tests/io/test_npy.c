@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "io/data/npy.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 
 static char directory[64];
 static char path[128];

@@ -6,7 +6,7 @@
 
 #include "freeze/freeze.h"
 #include "io/onnx/onnx.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

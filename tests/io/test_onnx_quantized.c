@@ -15,7 +15,7 @@
 #include "freeze/freeze.h"
 #include "graph/program/plan.h"
 #include "io/onnx/onnx.h"
-#include "tensor/file.h"
+#include "tensor/file/file.h"
 #include "tests/support/drawn.h"
 #include "tests/support/onnx_model.h"
 

@@ -11,7 +11,7 @@
 #include "io/safetensors/safetensors.h"
 #include "module/layers.h"
 #include "module/state_dict.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/tensor_impl.h"
 
 #ifdef TESSERA_HAVE_SAFETENSORS

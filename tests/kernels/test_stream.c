@@ -19,8 +19,8 @@ typedef struct problem {
     double *expected, *size; /* for each result: the sum, and the sum of magnitudes */
 } problem_t;
 
-/* Packs four columns of 16 rows at a time into words, as tensor/trim_impl.h describes. `stored` has
- * one column after another, 16 rows each. */
+/* Packs four columns of 16 rows at a time into words, as tensor/convert/trim_impl.h describes.
+ * `stored` has one column after another, 16 rows each. */
 static void trim(int64_t n_weights, float *stored, char *weight)
 {
     memset(weight, 0, (size_t)n_weights * 3);

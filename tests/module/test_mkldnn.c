@@ -8,9 +8,9 @@
 #include "dispatch/dispatch.h"
 #include "module/layers.h"
 #include "module/state_dict.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
+#include "tensor/convert/form_impl.h"
 #include "tensor/counters.h"
-#include "tensor/form_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 

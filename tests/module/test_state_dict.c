@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "module/layers.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 

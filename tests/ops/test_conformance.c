@@ -14,7 +14,7 @@
 #include "dispatch/pack_impl.h"
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tests/support/arrange.h"
 #include "tests/support/case.h"
 

@@ -10,7 +10,7 @@
 #include "module/mkldnn.h"
 #include "ops/conv/conv_winograd_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/support.h"
 
 /* False if there are only portable kernels, for which the estimated times are different. */

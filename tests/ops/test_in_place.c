@@ -9,7 +9,7 @@
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 
 #define N 4

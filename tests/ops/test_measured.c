@@ -8,9 +8,9 @@
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
+#include "tensor/convert/form_impl.h"
 #include "tensor/counters.h"
-#include "tensor/form_impl.h"
 #include "tensor/tensor_impl.h"
 
 static tensor_t *integers(context_t *ctx, int rank, const int64_t *sizes, const int64_t *values)

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "ops/ops_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/counters.h"
 
 static void a_norm_before_a_convolution_fits_its_input(void **state)

@@ -19,7 +19,7 @@
 #include "dispatch/pack_impl.h"
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tests/support/case.h"
 #include "tests/support/seeded.h"
 

@@ -10,7 +10,7 @@
 
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 
 #define ROWS 7
 #define COLUMNS 3

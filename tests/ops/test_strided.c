@@ -9,7 +9,7 @@
 #include "graph/program/plan.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/case.h"
 #include "tests/support/subject.h"
 

@@ -16,7 +16,7 @@
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
 #include "tensor/scope.h"
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 #include "tests/support/case.h"
 
 #define MAX_NAMES 128

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/counters.h"
 
 /* Returns the name of the blocked format that this machine's kernels read, in `text` of

@@ -1,6 +1,6 @@
 #include "tests/support/arrange.h"
 
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 
 const char *arrange_name(arrangement_t arrangement)
 {

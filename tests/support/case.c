@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/status_impl.h"
 
 static const char *skip(const char *at)

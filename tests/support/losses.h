@@ -3,7 +3,7 @@
 #define TESSERA_TESTS_LOSSES_H
 
 #include "ops/ops.h"
-#include "tensor/try_impl.h"
+#include "tensor/base/try_impl.h"
 #include "train/loss.h"
 
 static inline status_t losses_cross_entropy(context_t *ctx, void *user, const tensor_t *output,

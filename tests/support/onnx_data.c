@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "io/onnx/onnx_impl.h"
-#include "tensor/file.h"
+#include "tensor/file/file.h"
 #include "tensor/tensor_impl.h"
 
 const run_mode_t onnx_data_modes[MODE_COUNT] = {MODE_DENSE, MODE_FROZEN, MODE_NHWC, MODE_MKLDNN,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tensor/file.h"
+#include "tensor/file/file.h"
 
 /* Values printed by checksum_values.py. */
 static const struct {

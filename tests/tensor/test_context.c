@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/threads_impl.h"
-#include "tensor/trace.h"
+#include "tensor/text/trace.h"
+#include "tensor/threads/threads_impl.h"
 
 /* ---- failures ---- */
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/counters.h"
 #include "tensor/tensor.h"
 #include "tensor/tensor_impl.h"

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/convert.h"
-#include "tensor/datum.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/text/datum.h"
 
 static datum_t *make_int(context_t *ctx, int64_t value)
 {

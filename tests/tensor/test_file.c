@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tensor/file.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/form_impl.h"
+#include "tensor/file/file.h"
 
 static char directory[64];
 static char path[128];

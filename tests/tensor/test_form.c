@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 #include "ops/ops.h"
-#include "tensor/convert_impl.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/form_impl.h"
 
 /* Makes f32[1,16,2,2] of 0, 1, 2, ..., mkldnn in row-major order. The tests request its form (a
  * copy in another format) in blocks of 8. */

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "tensor/convert_impl.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/form_impl.h"
 #include "tests/support/seeded.h"
 
 enum { MAX_NUMEL = 31 * 31 * 9 * 9, MAX_SNAPSHOTS = 4, N_STEPS = 40 };

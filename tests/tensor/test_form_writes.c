@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "tensor/convert_impl.h"
-#include "tensor/datum.h"
-#include "tensor/form_impl.h"
-#include "tensor/print.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/form_impl.h"
+#include "tensor/text/datum.h"
+#include "tensor/text/print.h"
 
 /* The format in which an optimizer writes a weight, and another one. */
 #define MASTER "ABcd16b16a"

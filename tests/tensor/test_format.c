@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/format.h"
 #include "tensor/onednn/api.h"
 #include "tensor/shape.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/tensor_impl.h"
 
 #define N_ELEMENTS 96

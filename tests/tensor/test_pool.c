@@ -15,8 +15,8 @@
 #endif
 
 #include "tensor/context_impl.h"
-#include "tensor/pool_impl.h"
-#include "tensor/threads_impl.h"
+#include "tensor/threads/pool_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { MAX_N = 3000, MAX_THREADS = 9, N_CALLERS = 6, MAX_SECONDS = 20 };
 

@@ -1,5 +1,5 @@
 /* Compares with PyTorch's output, which print_values.py prints, except for the type at the end. */
-#include "tensor/print.h"
+#include "tensor/text/print.h"
 
 #include "tests/support/support.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 
 static void check(context_t *ctx, const tensor_t *tensor, const char *expected)
 {

@@ -1,7 +1,7 @@
 /* Opaque formats of tensors that were packed with other sizes, such as those of separate groups. */
 #include "tests/support/support.h"
 
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/tensor.h"
 
 /* Packs f32[64,3,3,3] as f32[8,8,3,3,3]@aBcde16b: 8 groups, each with padding. */

@@ -1,5 +1,5 @@
 /* Copies of strided elements by our own loops, compared with copying one element at a time. */
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

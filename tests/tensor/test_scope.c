@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "tensor/datum.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/text/datum.h"
 
 static long n_live(void **state)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/sym.h"
+#include "tensor/sym/sym.h"
 
 static sym_space_t *enter(context_t *ctx)
 {

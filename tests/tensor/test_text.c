@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/text.h"
+#include "tensor/text/text.h"
 
 static void nothing_appended_is_the_empty_string(void **state)
 {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tensor/threads_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 enum { MAX_FILES = 6 };
 

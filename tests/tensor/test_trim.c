@@ -6,8 +6,8 @@
 
 #include "tests/support/support.h"
 
-#include "tensor/convert_impl.h"
-#include "tensor/trim_impl.h"
+#include "tensor/convert/convert_impl.h"
+#include "tensor/convert/trim_impl.h"
 
 static float of_bits(uint32_t bits)
 {

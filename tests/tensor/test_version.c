@@ -1,4 +1,4 @@
-#include "tensor/version.h"
+#include "tensor/base/version.h"
 
 #include "tests/support/support.h"
 

@@ -8,7 +8,7 @@
 #include "dispatch/dispatch.h"
 #include "module/layers.h"
 #include "ops/ops_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/counters.h"
 #include "tests/support/case.h"
 #include "train/tape.h"

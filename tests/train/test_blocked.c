@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/counters.h"
 #include "train/tape.h"
 

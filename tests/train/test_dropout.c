@@ -11,7 +11,7 @@
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "ops/gradient_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "train/tape.h"
 #include "train/trainer.h"
 

@@ -16,7 +16,7 @@
 
 #include "dispatch/dispatch.h"
 #include "ops/gradient_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/case.h"
 #include "train/tape.h"
 

@@ -16,7 +16,7 @@
 #include "module/state_dict.h"
 #include "ops/ops.h"
 #include "tensor/context_impl.h"
-#include "tensor/progress.h"
+#include "tensor/threads/progress.h"
 #include "tests/support/losses.h"
 #include "tests/support/nets.h"
 #include "train/trainer.h"

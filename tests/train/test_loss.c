@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tests/support/drawn.h"
 #include "train/loss.h"
 #include "train/tape.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "module/mkldnn.h"
-#include "tensor/convert.h"
-#include "tensor/form_impl.h"
+#include "tensor/convert/convert.h"
+#include "tensor/convert/form_impl.h"
 #include "tests/support/drawn.h"
 #include "train/optimizer.h"
 

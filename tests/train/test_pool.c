@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "ops/pool/pool_impl.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/counters.h"
 #include "train/tape.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/convert_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tests/support/drawn.h"
 #include "train/clip.h"
 #include "train/schedule.h"

@@ -6,7 +6,7 @@
 
 #include "graph/program/plan.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "train/tape.h"
 

@@ -10,7 +10,7 @@
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/counters.h"
 #include "train/trainer.h"
 

@@ -11,7 +11,7 @@
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "module/state_dict.h"
-#include "tensor/convert.h"
+#include "tensor/convert/convert.h"
 #include "tensor/onednn/onednn.h"
 #include "train/loss.h"
 #include "train/optimizer_impl.h"

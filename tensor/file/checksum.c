@@ -1,0 +1,33 @@
+/* XXH64 from libxxhash, inlined, so that programs do not need the library at run time. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "tensor/file/file.h"
+#include "tensor/file/file_hash_impl.h"
+
+uint64_t file_checksum(const void *bytes, size_t n_bytes, uint64_t seed)
+{
+    return XXH64(bytes, bytes != NULL ? n_bytes : 0, seed);
+}
+
+_Static_assert(sizeof(XXH64_state_t) <= sizeof(file_hash_t), "a state fits");
+
+static XXH64_state_t *state_of(file_hash_t *hash)
+{
+    return (XXH64_state_t *)(void *)hash->state;
+}
+
+void file_hash_begin(file_hash_t *hash)
+{
+    (void)XXH64_reset(state_of(hash), 0);
+}
+
+void file_hash_add(file_hash_t *hash, const void *bytes, size_t n_bytes)
+{
+    (void)XXH64_update(state_of(hash), bytes, n_bytes);
+}
+
+uint64_t file_hash_end(const file_hash_t *hash)
+{
+    return XXH64_digest((const XXH64_state_t *)(const void *)hash->state);
+}

@@ -1,0 +1,17 @@
+/* Computes file_checksum (file.h) of bytes that arrive in pieces. */
+#ifndef TESSERA_TENSOR_FILE_FILE_HASH_IMPL_H
+#define TESSERA_TENSOR_FILE_FILE_HASH_IMPL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* State of XXH64; only checksum.c knows its real type. */
+typedef struct file_hash {
+    uint64_t state[16];
+} file_hash_t;
+
+void file_hash_begin(file_hash_t *hash);
+void file_hash_add(file_hash_t *hash, const void *bytes, size_t n_bytes);
+uint64_t file_hash_end(const file_hash_t *hash);
+
+#endif
