@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
-#include "graph/passes/precision_impl.h"
-#include "graph/passes/quantize_impl.h"
+#include "graph/passes/precision/precision_impl.h"
+#include "graph/passes/precision/quantize_impl.h"
 #include "graph/program/run_impl.h"
 #include "ops/conv/conv_winograd_impl.h"
 #include "tensor/context_impl.h"

@@ -11,7 +11,7 @@
 #include "graph/method/method_impl.h"
 #include "graph/method/programs_impl.h"
 #include "graph/method/specialise_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert/form_impl.h"
 #include "tensor/threads/interrupt_impl.h"

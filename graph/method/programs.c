@@ -5,8 +5,8 @@
 
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
-#include "graph/passes/layout_impl.h"
-#include "graph/passes/widen_impl.h"
+#include "graph/passes/layout/layout_impl.h"
+#include "graph/passes/precision/widen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/text/trace.h"

@@ -1,7 +1,7 @@
 /* Compiles the program of an entry. */
 #include "graph/method/programs_impl.h"
 #include "graph/method/specialise_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 
 /* Changes "0:onednn d 1:taps " to "0 d 1 ", so that estimates choose the kernels again. */
 static void drop_kernels(char *layout)

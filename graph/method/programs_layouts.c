@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "graph/method/programs_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
 

@@ -5,7 +5,7 @@
 #include "graph/ir/size_impl.h"
 #include "graph/method/programs_impl.h"
 #include "graph/passes/pass_impl.h"
-#include "graph/passes/widen_impl.h"
+#include "graph/passes/precision/widen_impl.h"
 #include "graph/program/plan.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"

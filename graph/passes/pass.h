@@ -1,7 +1,7 @@
 /* A pass reads a graph and builds another. A driver (pass_run) runs passes, and verifies, times and
  * dumps their results.
  *
- * Each pass is a file in passes/ and a line in passes.def. Passes do not print or verify. */
+ * Each pass is a file below passes/ and a line in passes.def. Passes do not print or verify. */
 #ifndef TESSERA_GRAPH_PASSES_PASS_H
 #define TESSERA_GRAPH_PASSES_PASS_H
 

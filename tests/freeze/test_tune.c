@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "graph/method/method_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 #include "kernels/isa_impl.h"
 #include "module/recurrent.h"
 #include "tensor/threads/progress.h"

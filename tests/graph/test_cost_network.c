@@ -1,7 +1,7 @@
 /* The solver of cost networks (cost_network_impl.h). On small random networks it must find the
  * optimum, which the test finds by trying all choices. On networks that are too dense, its bound
  * must hold. */
-#include "graph/passes/cost_network_impl.h"
+#include "graph/passes/layout/cost_network_impl.h"
 
 #include "tests/support/support.h"
 

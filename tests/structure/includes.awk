@@ -3,6 +3,7 @@ BEGIN {
     for (i in folders) place[folders[i]] = i + 0
     order("tensor", "base . text sym threads onednn convert file")
     order("graph", "ir analysis program passes method")
+    order("graph/passes", ". fold precision layout")
     order("kernels", "reduce elementwise shape linear norm pool conv recurrent quantized random loss optimizer")
     order("ops", "reduce elementwise index shape linear norm conv pool attention recurrent quantized random loss vision ml")
     order("io", "data safetensors onnx onnx_ops")
@@ -13,7 +14,7 @@ BEGIN {
 # headers directly in the folder; its sources may include all subfolders.
 function order(folder, names,    list, i) {
     split(names, list)
-    for (i in list) room[folder (list[i] == "." ? "" : "/" list[i])] = i + 0
+    for (i in list) room[folder "/" list[i]] = i + 0
 }
 
 function complain(what) {
@@ -27,21 +28,22 @@ function subfolder(name) {
     return name
 }
 
-# Returns the first n parts of a folder's path: "graph" for "graph/ir/graph.h" and 1.
+# Returns the first n parts of a path's folder: for "graph/ir/graph.h" these are "graph" and "graph/ir",
+# then "graph/ir/.".
 function ancestor(name, n,    parts, n_parts, i, path) {
     n_parts = split(subfolder(name), parts, "/")
     path = parts[1]
-    for (i = 2; i <= n && i <= n_parts; i++) path = path "/" parts[i]
+    for (i = 2; i <= n; i++) path = path "/" (i <= n_parts ? parts[i] : ".")
     return path
 }
 
-# Finds the first level at which the paths differ. A source directly in a folder is free.
+# Compares the parts where the two paths part.
 function comes_after(name,    n, inner, outer) {
     for (n = 1; n <= 3; n++) {
         inner = ancestor(name, n)
         outer = ancestor(FILENAME, n)
         if (inner == outer) continue
-        if (outer == subfolder(FILENAME) && FILENAME ~ /\.c$/ && index(inner, outer "/") == 1) return 0
+        if (outer ~ /\.$/ && FILENAME ~ /\.c$/) return 0
         return inner in room && outer in room && room[inner] > room[outer]
     }
     return 0

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "graph/passes/fold_impl.h"
+#include "graph/passes/fold/fold_impl.h"
 #include "tensor/context_impl.h"
 
 /* For each channel, batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias. The channels

@@ -9,7 +9,7 @@
 
 #include "dispatch/select_impl.h"
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/onednn/candidates.h"
 #include "tensor/onednn/cost.h"

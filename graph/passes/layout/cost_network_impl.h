@@ -11,8 +11,8 @@
  * With one reader, a fan is an edge of a partitioned boolean quadratic problem. The solver is exact
  * if the variables can be eliminated one by one without an oversized table, as in trees, chains and
  * residual networks. Otherwise it returns a choice and a lower bound. */
-#ifndef TESSERA_GRAPH_PASSES_COST_NETWORK_IMPL_H
-#define TESSERA_GRAPH_PASSES_COST_NETWORK_IMPL_H
+#ifndef TESSERA_GRAPH_PASSES_LAYOUT_COST_NETWORK_IMPL_H
+#define TESSERA_GRAPH_PASSES_LAYOUT_COST_NETWORK_IMPL_H
 
 #include "tensor/context.h"
 

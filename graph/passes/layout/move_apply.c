@@ -1,6 +1,6 @@
 /* Applies one move of a reorder. A form of a value is the value in one layout and format. */
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/move_impl.h"
+#include "graph/passes/layout/move_impl.h"
 #include "tensor/context_impl.h"
 
 typedef struct apply {

@@ -1,5 +1,5 @@
-#include "graph/passes/precision_impl.h"
-#include "graph/passes/widen_impl.h"
+#include "graph/passes/precision/precision_impl.h"
+#include "graph/passes/precision/widen_impl.h"
 #include "ops/ops.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert/convert.h"

@@ -9,7 +9,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/analysis/weights_impl.h"
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert/convert_impl.h"
 

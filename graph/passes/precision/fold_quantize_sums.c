@@ -1,7 +1,7 @@
 #include <math.h>
 
 #include "graph/analysis/attribute_impl.h"
-#include "graph/passes/fold_quantize_impl.h"
+#include "graph/passes/precision/fold_quantize_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* With scales s and zeros z of x, weight w, addend a and result y:

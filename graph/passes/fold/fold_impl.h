@@ -5,9 +5,12 @@
  * An anchor is a conv, a transposed conv or a linear whose weight is computed from constants. A
  * pass defines which nodes are affine, the conditions for folding, and the operands. fold_graph
  * adds fold_weight and fold_bias before the anchor; it also folds chains of affine nodes. Constant
- * propagation then computes the new weight and bias. */
-#ifndef TESSERA_GRAPH_PASSES_FOLD_IMPL_H
-#define TESSERA_GRAPH_PASSES_FOLD_IMPL_H
+ * propagation then computes the new weight and bias.
+ *
+ * The folder graph/passes/fold contains the passes that join operators: several operators become
+ * one, or an operator moves into the weight, the post-ops or the loop of a neighbour. */
+#ifndef TESSERA_GRAPH_PASSES_FOLD_FOLD_IMPL_H
+#define TESSERA_GRAPH_PASSES_FOLD_FOLD_IMPL_H
 
 #include "graph/passes/pass_impl.h"
 

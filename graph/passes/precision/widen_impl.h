@@ -1,6 +1,6 @@
 /* bf16 graphs on processors without bf16 instructions. */
-#ifndef TESSERA_GRAPH_PASSES_WIDEN_IMPL_H
-#define TESSERA_GRAPH_PASSES_WIDEN_IMPL_H
+#ifndef TESSERA_GRAPH_PASSES_PRECISION_WIDEN_IMPL_H
+#define TESSERA_GRAPH_PASSES_PRECISION_WIDEN_IMPL_H
 
 #include "graph/ir/graph.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/text/trace.h"
 

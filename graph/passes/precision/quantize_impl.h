@@ -1,7 +1,7 @@
 /* Choosing the values that are computed as 8-bit integers. Used by `quantize` and by the
  * calibration before it. */
-#ifndef TESSERA_GRAPH_PASSES_QUANTIZE_IMPL_H
-#define TESSERA_GRAPH_PASSES_QUANTIZE_IMPL_H
+#ifndef TESSERA_GRAPH_PASSES_PRECISION_QUANTIZE_IMPL_H
+#define TESSERA_GRAPH_PASSES_PRECISION_QUANTIZE_IMPL_H
 
 #include "graph/passes/pass_impl.h"
 

@@ -1,4 +1,4 @@
-#include "graph/passes/fold_impl.h"
+#include "graph/passes/fold/fold_impl.h"
 
 #include <stdalign.h>
 #include <stdio.h>

@@ -2,13 +2,16 @@
  * graph with the chosen formats.
  *
  * A site is a node whose formats are chosen. A way to run a site is a prepared operator, with fixed
- * formats and a fixed kernel. */
-#ifndef TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
-#define TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
+ * formats and a fixed kernel.
+ *
+ * The folder graph/passes/layout contains the passes about formats: choosing them, moving and
+ * folding the conversions between them. */
+#ifndef TESSERA_GRAPH_PASSES_LAYOUT_LAYOUT_IMPL_H
+#define TESSERA_GRAPH_PASSES_LAYOUT_LAYOUT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
 #include "graph/analysis/alias_impl.h"
-#include "graph/passes/cost_network_impl.h"
+#include "graph/passes/layout/cost_network_impl.h"
 #include "graph/passes/pass_impl.h"
 
 /* Maximum number of ways per site. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
-#include "graph/passes/precision_impl.h"
+#include "graph/passes/precision/precision_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/text/text_impl.h"
 

@@ -1,8 +1,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/passes/precision_impl.h"
-#include "graph/passes/quantize_impl.h"
+#include "graph/passes/precision/precision_impl.h"
+#include "graph/passes/precision/quantize_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/passes/cost_network_impl.h"
+#include "graph/passes/layout/cost_network_impl.h"
 #include "tensor/base/try_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/threads/interrupt_impl.h"

@@ -11,7 +11,7 @@
 
 #include "dispatch/select_impl.h"
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"

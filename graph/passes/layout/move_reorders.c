@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/move_impl.h"
+#include "graph/passes/layout/move_impl.h"
 #include "tensor/context_impl.h"
 
 typedef struct place {

@@ -1,7 +1,10 @@
 /* Choosing the operators that get a narrower dtype, and casts. Used by lower_precision and by the
- * calibration before it. */
-#ifndef TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
-#define TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
+ * calibration before it.
+ *
+ * The folder graph/passes/precision contains the passes that choose another type of number:
+ * narrower dtypes, 8-bit integers, f32 where bf16 is slow, approximate products. */
+#ifndef TESSERA_GRAPH_PASSES_PRECISION_PRECISION_IMPL_H
+#define TESSERA_GRAPH_PASSES_PRECISION_PRECISION_IMPL_H
 
 #include "graph/analysis/alias_impl.h"
 #include "graph/passes/pass_impl.h"

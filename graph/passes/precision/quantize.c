@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
-#include "graph/passes/quantize_impl.h"
+#include "graph/passes/precision/quantize_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"

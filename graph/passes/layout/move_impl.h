@@ -1,9 +1,9 @@
 /* Moves reorders: move_reorders finds one move, and move_apply makes the graph after the move. A
  * form of a value is the value in one layout and format. */
-#ifndef TESSERA_GRAPH_PASSES_MOVE_IMPL_H
-#define TESSERA_GRAPH_PASSES_MOVE_IMPL_H
+#ifndef TESSERA_GRAPH_PASSES_LAYOUT_MOVE_IMPL_H
+#define TESSERA_GRAPH_PASSES_LAYOUT_MOVE_IMPL_H
 
-#include "graph/passes/layout_impl.h"
+#include "graph/passes/layout/layout_impl.h"
 
 typedef enum move_kind {
     MOVE_NONE,

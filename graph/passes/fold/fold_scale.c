@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "graph/passes/fold_impl.h"
+#include "graph/passes/fold/fold_impl.h"
 #include "tensor/context_impl.h"
 
 /* Folds x + c, c + x, x - c, c - x, x * c, c * x and x / c into the operator that computes x. c is

@@ -1,7 +1,7 @@
 /* For pass fold_quantize: computes the constants that an integer convolution applies to its
  * sums. */
-#ifndef TESSERA_GRAPH_PASSES_FOLD_QUANTIZE_IMPL_H
-#define TESSERA_GRAPH_PASSES_FOLD_QUANTIZE_IMPL_H
+#ifndef TESSERA_GRAPH_PASSES_PRECISION_FOLD_QUANTIZE_IMPL_H
+#define TESSERA_GRAPH_PASSES_PRECISION_FOLD_QUANTIZE_IMPL_H
 
 #include "graph/passes/pass_impl.h"
 
