@@ -9,7 +9,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 extern "C" {
-#include "tools/audit.h"
+#include "tools/audit/audit.h"
 }
 
 namespace

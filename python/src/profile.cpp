@@ -6,7 +6,7 @@
 #include <nanobind/stl/string.h>
 
 extern "C" {
-#include "tools/profile.h"
+#include "tools/profile/profile.h"
 }
 
 namespace

@@ -462,13 +462,13 @@ def test_profile_has_the_words_of_the_command():
     network, x = make("residual")
     model = tessera.load_bytes(onnx_of(network, x), threads=2)
     profile = model.profile(x, iterations=3)
-    source = (ROOT / "tools" / "profile_json.c").read_text()
+    source = (ROOT / "tools" / "profile" / "profile_json.c").read_text()
     node = source[source.index("static void put_node(") : source.index("static void put_sums(")]
     keys = re.findall(r'put_\w+\(text, "(\w+)"|\\"(\w+)\\":', node)
     keys = {a or b for a, b in keys} - {"begin_ms", "shown_ms", "producers"}
     assert {"operator", "gflops", "limit_share", "reorders"} <= keys
     assert all(set(row) == keys for row in profile)
-    table = (ROOT / "tools" / "profile_table.c").read_text()
+    table = (ROOT / "tools" / "profile" / "profile_table.c").read_text()
     columns = re.search(r"columns\[\] = \{(.*?)\};", table, re.S).group(1)
     columns = [name[1:] for name in re.findall(r'"(.*?)"', columns)]
     assert re.split(r"  +", str(profile).splitlines()[0].strip()) == columns

@@ -7,7 +7,7 @@
 
 #include <onnx.pb-c.h>
 
-#include "tools/mode.h"
+#include "tools/support/mode.h"
 
 /* All modes, in an order in which they can share one import: first those that leave the module
  * unchanged, then those that pack it and replace its graph by a plan. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/audit.h"
+#include "tools/audit/audit.h"
 
 static bool read_line(audit_t *audit, const char *line)
 {

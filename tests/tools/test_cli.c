@@ -11,7 +11,7 @@
 #include "io/data/npy.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/scratch.h"
-#include "tools/audit.h"
+#include "tools/audit/audit.h"
 
 #define MODEL "zoo:squeezenet1_1"
 #define SMALL MODEL " --shape x=1x3x64x64" /* runs fast */

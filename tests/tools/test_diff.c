@@ -1,4 +1,4 @@
-#include "tools/diff.h"
+#include "tools/command/diff.h"
 
 #include <math.h>
 #include <string.h>

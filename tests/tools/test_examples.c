@@ -1,5 +1,5 @@
 /* Example inputs in a folder, and tessera freeze --dtype s8 with them. */
-#include "tools/examples.h"
+#include "tools/command/examples.h"
 
 #include "tests/support/support.h"
 

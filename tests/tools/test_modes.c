@@ -1,6 +1,6 @@
 /* Runs the zoo in every mode: results must agree, reorders must be few, and no reference
  * implementation may run. Networks are smaller with sanitizers and in debug builds. */
-#include "tools/mode.h"
+#include "tools/support/mode.h"
 
 #include "tests/support/support.h"
 

@@ -1,6 +1,6 @@
 /* Runs the zoo with pseudo-random weights in every mode, and compares scores with torchvision's
  * networks in PyTorch. scores.py writes scores.txt. */
-#include "tools/mode.h"
+#include "tools/support/mode.h"
 
 #include "tests/support/support.h"
 

@@ -1,5 +1,5 @@
 /* The options --shape and --batch set sizes that a model leaves open. */
-#include "tools/sizes.h"
+#include "tools/support/sizes.h"
 
 #include "tests/support/support.h"
 

@@ -1,6 +1,6 @@
 /* run --verify must notice if a step of a plan overwrites bytes that later steps need. The tests do
  * so with observers, which see each step before the next one runs. */
-#include "tools/verify.h"
+#include "tools/command/verify.h"
 
 #include "tests/support/support.h"
 
@@ -14,7 +14,7 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/subject.h"
-#include "tools/run.h"
+#include "tools/command/run.h"
 
 /* Overwrites the results of all operators of a name. Observers are called in reverse order:
  * `first`, added before that of --verify, overwrites results that were checked already, like a step

@@ -8,7 +8,7 @@
 
 #include "dispatch/dispatch.h"
 #include "module/zoo.h"
-#include "tools/verify.h"
+#include "tools/command/verify.h"
 
 #ifdef NDEBUG
 enum { DIVIDE = 1, SIZE = 224, CLASSES = 1000 };

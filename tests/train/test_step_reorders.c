@@ -17,7 +17,7 @@
 #include "ops/ops.h"
 #include "tensor/convert/form_impl.h"
 #include "tensor/counters.h"
-#include "tools/audit.h"
+#include "tools/audit/audit.h"
 #include "train/loss.h"
 #include "train/trainer.h"
 
