@@ -8,7 +8,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
-#include "graph/method/trace_impl.h"
+#include "graph/method/holes_impl.h"
 #include "tensor/context_impl.h"
 
 #define MAX_VARIABLES 64

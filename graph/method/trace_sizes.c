@@ -5,6 +5,7 @@
  * an expression of the sizes. At further sizes, the graph must equal the trace, and it must reject
  * sizes at which the run fails. A method that reads sizes may branch on them, so it runs at many
  * sizes. */
+#include "graph/method/holes_impl.h"
 #include "graph/method/trace_impl.h"
 
 #include <inttypes.h>

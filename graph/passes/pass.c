@@ -160,14 +160,6 @@ const char *const *pass_pipeline_calibrate(void)
     return pipeline_calibrate;
 }
 
-void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason)
-{
-    if (!trace_wanted(ctx, TRACE_PASS)) return;
-    const char *op = node->kind == NODE_OP ? node->op->name : node->name;
-    trace_event(ctx, TRACE_PASS, "%s,,,,%s: %s", pass,
-                node->path != NULL ? node->path : (op != NULL ? op : "a node"), reason);
-}
-
 static bool lists(const char *const *names, const char *name)
 {
     for (; names != NULL && *names != NULL; names++) {

@@ -50,27 +50,6 @@ static bool same_form(const tensor_info_t *a, const tensor_info_t *b)
     return a->layout == b->layout && format_same(&a->format, &b->format, a->sizes);
 }
 
-static void set_info(rewrite_t *rewrite, value_t value, const tensor_info_t *info)
-{
-    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = *info};
-    if (value >= 0) graph_set_type(rewrite->to, value, &type);
-}
-
-value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *have,
-                       const tensor_info_t *want, const char *path)
-{
-    reorder_attrs_t attrs = {.format = want->format};
-    bool same_bytes = format_same(&have->format, &want->format, want->sizes);
-    const char *op = want->layout == LAYOUT_DENSE ? "to_dense"
-                     : same_bytes                 ? "to_mkldnn"
-                                                  : "reorder";
-    bool is_reorder = strcmp(op, "reorder") == 0;
-    value_t converted = graph_add_op(rewrite->to, ops_find(op), is_reorder ? &attrs : NULL, 1,
-                                     &value, path);
-    set_info(rewrite, converted, want);
-    return converted;
-}
-
 /* The old value in this format, if it exists in the new graph; else VALUE_NONE. */
 static value_t find_form(const emission_t *emission, value_t old, const tensor_info_t *want)
 {
@@ -196,11 +175,12 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
         if (site != NULL) chosen.kernel = layout_kernel(site);
         status = rewrite_emit(rewrite, &chosen, inputs, node->outputs);
         for (int i = 0; site != NULL && status == STATUS_OK && i < node->n_outputs; i++)
-            set_info(rewrite, rewrite_value(rewrite, node->outputs[i]), &layout_way(site)->out[i]);
+            layout_set_info(rewrite, rewrite_value(rewrite, node->outputs[i]),
+                            &layout_way(site)->out[i]);
         const tensor_info_t *written = node->is_in_place ? form_of(emission, node->outputs[0])
                                                          : NULL;
         if (status == STATUS_OK && written != NULL)
-            set_info(rewrite, rewrite_value(rewrite, node->outputs[0]), written);
+            layout_set_info(rewrite, rewrite_value(rewrite, node->outputs[0]), written);
     }
     context_put(rewrite->ctx, inputs);
     return status;

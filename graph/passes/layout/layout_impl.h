@@ -122,6 +122,9 @@ void layout_say_why(const layout_search_t *search, const layout_site_t *site, in
 /* The info of a value from its type, or NULL if it is unknown. */
 const tensor_info_t *layout_value_info(const graph_t *graph, value_t value);
 
+/* Sets the type of a value in the new graph; does nothing for VALUE_NONE. */
+void layout_set_info(rewrite_t *rewrite, value_t value, const tensor_info_t *info);
+
 /* Adds a conversion of `value`: to_dense, to_mkldnn or reorder. */
 value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *have,
                        const tensor_info_t *want, const char *path);

@@ -13,19 +13,6 @@
 #include "tensor/context_impl.h"
 #include "tensor/convert/convert_impl.h"
 
-const tensor_info_t *layout_value_info(const graph_t *graph, value_t value)
-{
-    if (value < 0) return NULL;
-    const graph_type_t *type = graph_value_type(graph, value);
-    return type_is_static(type) ? &type->info : NULL;
-}
-
-bool layout_is_activation(const layout_site_t *site, int input)
-{
-    return site->node->inputs[input] >= 0 &&
-           select_operand(site->node->op, input)->role == ROLE_ACTIVATION;
-}
-
 /* ---- ways ---- */
 
 /* Reads the infos of a node's inputs. False if the type of an input or output is unknown. */

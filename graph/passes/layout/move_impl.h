@@ -1,5 +1,5 @@
-/* Moves reorders: move_reorders finds one move, and move_apply makes the graph after the move. A
- * form of a value is the value in one layout and format. */
+/* Moves reorders: move_reorders.c finds one move, and move_apply.c makes the graph after the move;
+ * move.c has what both need. A form of a value is the value in one layout and format. */
 #ifndef TESSERA_GRAPH_PASSES_LAYOUT_MOVE_IMPL_H
 #define TESSERA_GRAPH_PASSES_LAYOUT_MOVE_IMPL_H
 

@@ -34,25 +34,6 @@ typedef struct survey {
 
 /* ---- conversions ---- */
 
-static bool is_static(const graph_t *graph, value_t value)
-{
-    return value >= 0 && type_is_static(graph_value_type(graph, value));
-}
-
-bool move_is_conversion(const graph_t *graph, const graph_node_t *node)
-{
-    return node != NULL && node->kind == NODE_OP && graph_is_conversion(node->op) &&
-           is_static(graph, node->inputs[0]) && is_static(graph, node->outputs[0]) &&
-           graph_constant(graph, node->inputs[0]) == NULL;
-}
-
-bool move_is_same(const graph_t *graph, const graph_node_t *a, const graph_node_t *b)
-{
-    return move_is_conversion(graph, a) && a->inputs[0] == b->inputs[0] &&
-           type_equal(graph_value_type(graph, a->outputs[0]),
-                      graph_value_type(graph, b->outputs[0]));
-}
-
 static bool is_written(const survey_t *survey, const graph_node_t *node)
 {
     return alias_is_mutated(survey->alias, node->inputs[0]) ||
@@ -100,25 +81,6 @@ static bool is_within(const survey_t *survey, int place, int around)
 }
 
 /* ---- loops that run ---- */
-
-static bool is_true(const datum_t *datum)
-{
-    return datum != NULL && (datum_kind(datum) == DATUM_NONE ||
-                             (datum_kind(datum) == DATUM_BOOL && datum_as_bool(datum)));
-}
-
-bool move_has_trip(const graph_t *graph, const graph_node_t *loop)
-{
-    if (loop->inputs[0] < 0) return true;
-    const datum_t *count = graph_constant(graph, loop->inputs[0]);
-    return count != NULL && (datum_kind(count) == DATUM_NONE ||
-                             (datum_kind(count) == DATUM_INT && datum_as_int(count) > 0));
-}
-
-bool move_may_begin(const graph_t *graph, const graph_node_t *loop)
-{
-    return loop->inputs[1] < 0 || is_true(graph_constant(graph, loop->inputs[1]));
-}
 
 /* True if the condition implies that the count is above zero (tells_count), or that the value is
  * true (tells_truth). */
@@ -349,7 +311,8 @@ static const graph_node_t *find_sure(const survey_t *survey, const graph_block_t
                                      value_t value)
 {
     wanted_t wanted = {survey, value, block, first, NULL};
-    if (is_static(survey->graph, value)) (void)rewrite_visit(block, look_for, &wanted);
+    if (layout_value_info(survey->graph, value) != NULL)
+        (void)rewrite_visit(block, look_for, &wanted);
     return wanted.found;
 }
 
@@ -369,7 +332,7 @@ static bool find_sink(const survey_t *survey, int place, int index, move_t *move
         bool is_known = true;
         for (int b = 0; b < 2; b++) {
             value_t result = node->blocks[b]->results[i];
-            is_known &= is_static(survey->graph, result);
+            is_known &= layout_value_info(survey->graph, result) != NULL;
             move->available[b] = ready_at_end(survey, node->blocks[b], result,
                                               form_of(survey, conversion));
         }
@@ -388,7 +351,7 @@ static bool replaces_carried(const survey_t *survey, const graph_node_t *loop,
     if (graph_n_uses(survey->graph, loop->outputs[index]) == 0) return true;
     value_t result = body->results[index + 1];
     bool is_inside = survey->home[result] == place_of(survey, body);
-    return is_static(survey->graph, loop->outputs[index]) && is_inside &&
+    return layout_value_info(survey->graph, loop->outputs[index]) != NULL && is_inside &&
            is_movable(survey, graph_producer(survey->graph, result)) &&
            original(survey, result, form_of(survey, conversion)) >= 0;
 }
@@ -400,7 +363,8 @@ static bool find_carry(const survey_t *survey, int place, int index, move_t *mov
     for (int i = 0; node->kind == NODE_LOOP && i < node->n_outputs; i++) {
         const graph_block_t *body = node->blocks[0];
         const graph_node_t *conversion = find_sure(survey, body, 0, body->params[i + 1]);
-        if (conversion == NULL || !is_static(survey->graph, node->inputs[i + 2])) continue;
+        if (conversion == NULL || layout_value_info(survey->graph, node->inputs[i + 2]) == NULL)
+            continue;
         value_t ready = ready_at_end(survey, body, body->results[i + 1],
                                      form_of(survey, conversion));
         bool is_sure_to_run = runs(survey, place, node);
