@@ -4,21 +4,14 @@
 #include "dispatch/post.h"
 #include "kernels/elementwise/functions_impl.h"
 
-static double relu(double x)
-{
-    return x < 0 ? 0 : x;
-}
+/* ---- helpers of the expressions in eltwise.def ---- */
+
+#define SELU_ALPHA 1.6732632423543772848170429916717
+#define SELU_SCALE 1.0507009873554804934193349852946
 
 static double sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
-}
-
-static double selu(double x)
-{
-    const double alpha = 1.6732632423543772848170429916717;
-    const double scale = 1.0507009873554804934193349852946;
-    return scale * (x > 0 ? x : alpha * expm1(x));
 }
 
 /* For negative x, erfc and the sigmoid keep digits that 1 + erf and 1 + tanh lose. */
@@ -33,11 +26,6 @@ static double gelu_tanh(double x)
     return x * sigmoid(two_sqrt_2_pi * (x + 0.044715 * x * x * x));
 }
 
-static double silu(double x)
-{
-    return x * sigmoid(x);
-}
-
 /* Computes min(max(x, low), high). Unlike with fmin and fmax, the result is NaN if x or a bound is
  * NaN. */
 static double clamp(double x, double low, double high)
@@ -45,16 +33,6 @@ static double clamp(double x, double low, double high)
     if (isnan(low) || isnan(high)) return NAN;
     double raised = x < low ? low : x;
     return raised > high ? high : raised;
-}
-
-static double hardswish(double x)
-{
-    return x * clamp(x + 3, 0, 6) / 6;
-}
-
-static double softplus(double x)
-{
-    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
 
 /* x tanh(softplus(x)) as a quotient of polynomials in exp(x), which is accurate for large and small
@@ -66,63 +44,22 @@ static double mish(double x)
     return x * n / (n + 2);
 }
 
-static double shrink(double x, double limit, double bias)
-{
-    if (x > limit) return x - bias;
-    if (x < -limit) return x + bias;
-    return isnan(x) ? x : 0;
-}
-
-static double square(double x)
-{
-    return x * x;
-}
-
-static double neg(double x)
-{
-    return -x;
-}
-
-static double reciprocal(double x)
-{
-    return 1 / x;
-}
-
-#define NO_FUNCTION FUNCTION_COUNT
+/* ---- the table ---- */
 
 static const struct {
     const char *name;
     int n_parameters;
-    double (*value)(double x); /* NULL: the function has parameters; see eltwise_value */
-    function_t kernel;         /* or NO_FUNCTION */
+    function_t loop; /* or FUNCTION_COUNT */
 } functions[ELTWISE_COUNT] = {
-    [ELTWISE_NONE] = {"none", 0, NULL, NO_FUNCTION},
-    [ELTWISE_RELU] = {"relu", 0, relu, FUNCTION_RELU},
-    [ELTWISE_LEAKY_RELU] = {"leaky_relu", 1, NULL, FUNCTION_LEAKY_RELU},
-    [ELTWISE_ELU] = {"elu", 1, NULL, NO_FUNCTION},
-    [ELTWISE_SELU] = {"selu", 0, selu, NO_FUNCTION},
-    [ELTWISE_CLAMP] = {"clamp", 2, NULL, FUNCTION_CLAMP},
-    [ELTWISE_SIGMOID] = {"sigmoid", 0, sigmoid, FUNCTION_SIGMOID},
-    [ELTWISE_TANH] = {"tanh", 0, tanh, NO_FUNCTION},
-    [ELTWISE_GELU] = {"gelu", 0, gelu, FUNCTION_GELU},
-    [ELTWISE_GELU_TANH] = {"gelu_tanh", 0, gelu_tanh, FUNCTION_GELU_TANH},
-    [ELTWISE_SILU] = {"silu", 0, silu, FUNCTION_SILU},
-    [ELTWISE_HARDSIGMOID] = {"hardsigmoid", 2, NULL, FUNCTION_HARDSIGMOID},
-    [ELTWISE_HARDSWISH] = {"hardswish", 0, hardswish, FUNCTION_HARDSWISH},
-    [ELTWISE_SOFTPLUS] = {"softplus", 0, softplus, FUNCTION_SOFTPLUS},
-    [ELTWISE_EXP] = {"exp", 0, exp, FUNCTION_EXP},
-    [ELTWISE_LOG] = {"log", 0, log, FUNCTION_LOG},
-    [ELTWISE_SQRT] = {"sqrt", 0, sqrt, FUNCTION_SQRT},
-    [ELTWISE_ABS] = {"abs", 0, fabs, FUNCTION_ABS},
-    [ELTWISE_SQUARE] = {"square", 0, square, NO_FUNCTION},
-    [ELTWISE_ERF] = {"erf", 0, erf, FUNCTION_ERF},
-    [ELTWISE_NEG] = {"neg", 0, neg, FUNCTION_NEG},
-    [ELTWISE_RECIPROCAL] = {"reciprocal", 0, reciprocal, FUNCTION_RECIPROCAL},
-    [ELTWISE_LINEAR] = {"linear", 2, NULL, FUNCTION_LINEAR},
-    [ELTWISE_CELU] = {"celu", 1, NULL, NO_FUNCTION},
-    [ELTWISE_MISH] = {"mish", 0, mish, NO_FUNCTION},
-    [ELTWISE_SHRINK] = {"shrink", 2, NULL, NO_FUNCTION},
-    [ELTWISE_THRESHOLD] = {"threshold", 2, NULL, NO_FUNCTION},
+    [ELTWISE_NONE] = {"none", 0, FUNCTION_COUNT},
+#define NONE 0
+#define FLAG(name) 0
+#define ONE(name, initial) 1
+#define TWO(name, initial, name2, initial2) 2
+#define POST_ONLY(name, NAME, layer, parameters, value, loop, ...)                                 \
+    [ELTWISE_##NAME] = {#name, parameters, FUNCTION_##loop},
+#define ACTIVATION POST_ONLY
+#include "kernels/elementwise/eltwise.def"
 };
 
 static eltwise_t known(eltwise_t eltwise)
@@ -149,17 +86,14 @@ eltwise_t eltwise_parse(const char *name)
 
 double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
 {
-    switch (known(eltwise)) {
-    case ELTWISE_NONE: return x;
-    case ELTWISE_LEAKY_RELU: return x > 0 ? x : alpha * x;
-    case ELTWISE_ELU: return x > 0 ? x : alpha * expm1(x);
-    case ELTWISE_CLAMP: return clamp(x, alpha, beta);
-    case ELTWISE_HARDSIGMOID: return clamp(alpha * x + beta, 0, 1);
-    case ELTWISE_LINEAR: return alpha * x + beta;
-    case ELTWISE_CELU: return x > 0 ? x : alpha * expm1(x / alpha);
-    case ELTWISE_SHRINK: return shrink(x, alpha, beta);
-    case ELTWISE_THRESHOLD: return x <= alpha ? beta : x;
-    default: return functions[eltwise].value(x);
+    const double a = alpha, b = beta;
+    switch (eltwise) {
+#define POST_ONLY(name, NAME, layer, parameters, value, ...)                                       \
+    case ELTWISE_##NAME:                                                                           \
+        return value;
+#define ACTIVATION POST_ONLY
+#include "kernels/elementwise/eltwise.def"
+    default: return x;
     }
 }
 
@@ -167,8 +101,8 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
  * clamp with alpha > beta, which the implementation does not support. */
 static bool find_function(eltwise_t eltwise, double alpha, double beta, function_t *out_function)
 {
-    if (known(eltwise) == ELTWISE_NONE || functions[eltwise].kernel == NO_FUNCTION) return false;
-    *out_function = functions[eltwise].kernel;
+    if (known(eltwise) == ELTWISE_NONE || functions[eltwise].loop == FUNCTION_COUNT) return false;
+    *out_function = functions[eltwise].loop;
     return eltwise != ELTWISE_CLAMP || (float)alpha <= (float)beta;
 }
 
@@ -213,13 +147,14 @@ double post_value(const post_op_t *op, double value, double operand)
 
 double eltwise_cancels(eltwise_t eltwise, double alpha)
 {
+    const double a = alpha;
     switch (eltwise) {
-    case ELTWISE_ELU:
-    case ELTWISE_CELU: return fabs(alpha);
-    case ELTWISE_SELU: return 1.76;
-    case ELTWISE_GELU:
-    case ELTWISE_GELU_TANH: return 8.0;
-    default: return 0.0;
+#define POST_ONLY(name, NAME, layer, parameters, value, loop, terms, ...)                          \
+    case ELTWISE_##NAME:                                                                           \
+        return terms;
+#define ACTIVATION POST_ONLY
+#include "kernels/elementwise/eltwise.def"
+    default: return 0;
     }
 }
 

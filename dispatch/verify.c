@@ -62,6 +62,9 @@ static double terms_that_cancel(const opdef_t *op, const void *attrs)
 {
     double terms = op->cancels;
     const post_ops_t *post = attrs_post(&op->attrs, attrs);
+    post_op_t function;
+    if (op->as_post_op != NULL && op->as_post_op(op, attrs, &function))
+        terms = fmax(terms, eltwise_cancels(function.eltwise, function.alpha));
     for (int i = 0; post != NULL && i < post->n; i++)
         if (post->op[i].kind == POST_ELTWISE)
             terms = fmax(terms, eltwise_cancels(post->op[i].eltwise, post->op[i].alpha));

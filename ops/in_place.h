@@ -1,5 +1,6 @@
 /* Operators that write their result to operand 0, like PyTorch's functions with a trailing
- * underscore. The rules for all operators are in ops.h.
+ * underscore. The rules for all operators are in ops.h. elementwise.h declares the functions of one
+ * tensor.
  *
  * Each computes the same as the function without the underscore. All operands are read before
  * anything is written, so every operand may be x or a view of x. x keeps its layout, sizes and
@@ -16,65 +17,6 @@
 #include "ops/index/indexing.h"
 
 TESSERA_BEGIN
-
-/* ---- functions of one tensor: elementwise.h ---- */
-
-status_t op_relu_(context_t *ctx, tensor_t *x) TESSERA_API(op_relu_);
-status_t op_relu6_(context_t *ctx, tensor_t *x) TESSERA_API(op_relu6_);
-status_t op_selu_(context_t *ctx, tensor_t *x) TESSERA_API(op_selu_);
-status_t op_erf_(context_t *ctx, tensor_t *x) TESSERA_API(op_erf_);
-status_t op_sigmoid_(context_t *ctx, tensor_t *x) TESSERA_API(op_sigmoid_);
-status_t op_tanh_(context_t *ctx, tensor_t *x) TESSERA_API(op_tanh_);
-status_t op_hardswish_(context_t *ctx, tensor_t *x) TESSERA_API(op_hardswish_);
-status_t op_silu_(context_t *ctx, tensor_t *x) TESSERA_API(op_silu_);
-status_t op_softplus_(context_t *ctx, tensor_t *x) TESSERA_API(op_softplus_);
-status_t op_mish_(context_t *ctx, tensor_t *x) TESSERA_API(op_mish_);
-status_t op_sqrt_(context_t *ctx, tensor_t *x) TESSERA_API(op_sqrt_);
-status_t op_exp_(context_t *ctx, tensor_t *x) TESSERA_API(op_exp_);
-status_t op_log_(context_t *ctx, tensor_t *x) TESSERA_API(op_log_);
-status_t op_abs_(context_t *ctx, tensor_t *x) TESSERA_API(op_abs_);
-status_t op_neg_(context_t *ctx, tensor_t *x) TESSERA_API(op_neg_);
-status_t op_reciprocal_(context_t *ctx, tensor_t *x) TESSERA_API(op_reciprocal_);
-status_t op_floor_(context_t *ctx, tensor_t *x) TESSERA_API(op_floor_);
-status_t op_ceil_(context_t *ctx, tensor_t *x) TESSERA_API(op_ceil_);
-status_t op_round_(context_t *ctx, tensor_t *x) TESSERA_API(op_round_);
-status_t op_trunc_(context_t *ctx, tensor_t *x) TESSERA_API(op_trunc_);
-status_t op_sign_(context_t *ctx, tensor_t *x) TESSERA_API(op_sign_);
-status_t op_softsign_(context_t *ctx, tensor_t *x) TESSERA_API(op_softsign_);
-status_t op_logsigmoid_(context_t *ctx, tensor_t *x) TESSERA_API(op_logsigmoid_);
-status_t op_rsqrt_(context_t *ctx, tensor_t *x) TESSERA_API(op_rsqrt_);
-status_t op_square_(context_t *ctx, tensor_t *x) TESSERA_API(op_square_);
-status_t op_exp2_(context_t *ctx, tensor_t *x) TESSERA_API(op_exp2_);
-status_t op_expm1_(context_t *ctx, tensor_t *x) TESSERA_API(op_expm1_);
-status_t op_log2_(context_t *ctx, tensor_t *x) TESSERA_API(op_log2_);
-status_t op_log10_(context_t *ctx, tensor_t *x) TESSERA_API(op_log10_);
-status_t op_log1p_(context_t *ctx, tensor_t *x) TESSERA_API(op_log1p_);
-status_t op_logical_not_(context_t *ctx, tensor_t *x) TESSERA_API(op_logical_not_);
-status_t op_isnan_(context_t *ctx, tensor_t *x) TESSERA_API(op_isnan_);
-status_t op_isinf_(context_t *ctx, tensor_t *x) TESSERA_API(op_isinf_);
-status_t op_bitwise_not_(context_t *ctx, tensor_t *x) TESSERA_API(op_bitwise_not_);
-status_t op_sin_(context_t *ctx, tensor_t *x) TESSERA_API(op_sin_);
-status_t op_cos_(context_t *ctx, tensor_t *x) TESSERA_API(op_cos_);
-status_t op_tan_(context_t *ctx, tensor_t *x) TESSERA_API(op_tan_);
-status_t op_asin_(context_t *ctx, tensor_t *x) TESSERA_API(op_asin_);
-status_t op_acos_(context_t *ctx, tensor_t *x) TESSERA_API(op_acos_);
-status_t op_atan_(context_t *ctx, tensor_t *x) TESSERA_API(op_atan_);
-status_t op_sinh_(context_t *ctx, tensor_t *x) TESSERA_API(op_sinh_);
-status_t op_cosh_(context_t *ctx, tensor_t *x) TESSERA_API(op_cosh_);
-status_t op_asinh_(context_t *ctx, tensor_t *x) TESSERA_API(op_asinh_);
-status_t op_acosh_(context_t *ctx, tensor_t *x) TESSERA_API(op_acosh_);
-status_t op_atanh_(context_t *ctx, tensor_t *x) TESSERA_API(op_atanh_);
-status_t op_clamp_(context_t *ctx, tensor_t *x, double min, double max) TESSERA_API(op_clamp_);
-status_t op_leaky_relu_(context_t *ctx, tensor_t *x, double negative_slope)
-    TESSERA_API(op_leaky_relu_);
-status_t op_elu_(context_t *ctx, tensor_t *x, double alpha) TESSERA_API(op_elu_);
-status_t op_celu_(context_t *ctx, tensor_t *x, double alpha) TESSERA_API(op_celu_);
-status_t op_gelu_(context_t *ctx, tensor_t *x, bool tanh_approximation) TESSERA_API(op_gelu_);
-status_t op_hardsigmoid_(context_t *ctx, tensor_t *x, double alpha, double beta)
-    TESSERA_API(op_hardsigmoid_);
-status_t op_shrink_(context_t *ctx, tensor_t *x, double lambd, double bias) TESSERA_API(op_shrink_);
-status_t op_threshold_(context_t *ctx, tensor_t *x, double threshold, double value)
-    TESSERA_API(op_threshold_);
 
 /* ---- functions of several tensors: elementwise.h ---- */
 

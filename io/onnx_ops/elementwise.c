@@ -29,26 +29,52 @@ status_t onnx_import_is_inf(onnx_node_t *node)
                        &node->out[0]);
 }
 
-/* Imports an operator with one float attribute, which is called `name` in Tessera's operator. */
-static status_t import_alpha(onnx_node_t *node, const char *op_name, const char *name,
-                             double initial)
+/* ONNX's attributes of an activation, in the order of the Tessera operator's. */
+typedef struct activation {
+    const char *own, *name;
+    int n;
+    const char *attributes[2];
+    double initial[2];
+} activation_t;
+
+static const activation_t activations[] = {
+#define NONE                                                                                       \
+    0, {NULL},                                                                                     \
+    {                                                                                              \
+        0                                                                                          \
+    }
+#define ONE(name, initial)                                                                         \
+    1, {#name},                                                                                    \
+    {                                                                                              \
+        initial                                                                                    \
+    }
+#define TWO(name, initial, name2, initial2)                                                        \
+    2, {#name, #name2},                                                                            \
+    {                                                                                              \
+        initial, initial2                                                                          \
+    }
+#define ONNX(name, first, parameters) #name, parameters
+#define NO_ONNX NULL, NONE
+#define ACTIVATION(name, NAME, layer, parameters, value, loop, terms, reads, gradient, kernels,    \
+                   onnx, ...)                                                                      \
+    {#name, onnx},
+#define POST_ONLY(...)
+#include "kernels/elementwise/eltwise.def"
+};
+
+status_t onnx_import_activation(onnx_node_t *node)
 {
-    double alpha = 0;
+    const activation_t *row = activations;
+    while (row->name == NULL || strcmp(row->name, node->op->name) != 0) row++;
+    const opdef_t *op = ops_find(row->own);
     onnx_call_t call;
-    TRY(onnx_attr_float(node, "alpha", initial, &alpha));
-    onnx_call(node, op_name, &call);
-    onnx_set_float(&call, name, alpha);
+    onnx_call(node, row->own, &call);
+    for (int i = 0; i < row->n; i++) {
+        double value = 0;
+        TRY(onnx_attr_float(node, row->attributes[i], row->initial[i], &value));
+        onnx_set_float(&call, op->attrs.fields[i].name, value);
+    }
     return onnx_emit(&call, 1, node->in, &node->out[0]);
-}
-
-status_t onnx_import_leaky_relu(onnx_node_t *node)
-{
-    return import_alpha(node, "leaky_relu", "negative_slope", 0.01);
-}
-
-status_t onnx_import_elu(onnx_node_t *node)
-{
-    return import_alpha(node, "elu", "alpha", 1.0);
 }
 
 /* If the constants differ from those of operator selu, emits elu times a factor. */
@@ -62,8 +88,10 @@ status_t onnx_import_selu(onnx_node_t *node)
     if (fabs(alpha - own_alpha) < 1e-5 && fabs(gamma - own_gamma) < 1e-5)
         return onnx_unary(node, "selu", node->in[0], &node->out[0]);
     item_t out, factor;
-    TRY(import_alpha(node, "elu", "alpha", own_alpha));
-    out = node->out[0];
+    onnx_call_t call;
+    onnx_call(node, "elu", &call);
+    onnx_set_float(&call, "alpha", alpha);
+    TRY(onnx_emit(&call, 1, node->in, &out));
     TRY(onnx_number(node->onnx, gamma, &factor));
     return onnx_binary(node, "mul", out, factor, &node->out[0]);
 }
@@ -90,28 +118,6 @@ status_t onnx_import_swish(onnx_node_t *node)
     TRY(onnx_binary(node, "mul", out, factor, &out));
     TRY(onnx_unary(node, "sigmoid", out, &out));
     return onnx_binary(node, "mul", node->in[0], out, &node->out[0]);
-}
-
-status_t onnx_import_hard_sigmoid(onnx_node_t *node)
-{
-    double alpha = 0, beta = 0;
-    onnx_call_t call;
-    TRY(onnx_attr_float(node, "alpha", 0.2, &alpha));
-    TRY(onnx_attr_float(node, "beta", 0.5, &beta));
-    onnx_call(node, "hardsigmoid", &call);
-    onnx_set_float(&call, "alpha", alpha);
-    onnx_set_float(&call, "beta", beta);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
-}
-
-status_t onnx_import_celu(onnx_node_t *node)
-{
-    return import_alpha(node, "celu", "alpha", 1.0);
-}
-
-status_t onnx_import_thresholded_relu(onnx_node_t *node)
-{
-    return import_alpha(node, "threshold", "threshold", 1.0);
 }
 
 /* Integers are computed in f32 and cast back. */

@@ -94,7 +94,7 @@ LOOP(f64, double)
     KERNEL_INLINE type value_##name##_##suffix(type g, type v, type a, type b)                     \
     {                                                                                              \
         typedef type element_t;                                                                    \
-        (void)a, (void)b;                                                                          \
+        (void)v, (void)a, (void)b;                                                                 \
         return (element_t)(gradient);                                                              \
     }                                                                                              \
     static void name##_##suffix(const elementwise_rows_t *rows)                                    \

@@ -6,6 +6,7 @@
 #include "dispatch/choose_impl.h"
 #include "kernels/isa_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/elementwise/activation_impl.h"
 #include "ops/elementwise/elementwise_backward_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/threads/threads_impl.h"
@@ -17,25 +18,6 @@ typedef struct attrs {
     double alpha, beta;
     bool tanh_approximation;
 } attrs_t;
-
-static const attr_field_t fields_clamp[] = {
-    {"min", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, -INFINITY, NULL},
-    {"max", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, INFINITY, NULL}};
-static const attr_field_t fields_leaky_relu[] = {
-    {"negative_slope", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.01, NULL}};
-static const attr_field_t fields_elu[] = {
-    {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1.0, NULL}};
-static const attr_field_t fields_shrink[] = {
-    {"lambd", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.5, NULL},
-    {"bias", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.0, NULL}};
-static const attr_field_t fields_threshold[] = {
-    {"threshold", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.0, NULL},
-    {"value", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.0, NULL}};
-static const attr_field_t fields_hardsigmoid[] = {
-    {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1.0 / 6.0, NULL},
-    {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.5, NULL}};
-static const attr_field_t fields_gelu[] = {
-    {"tanh_approximation", ATTR_BOOL, false, offsetof(attrs_t, tanh_approximation), 0, 0, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
@@ -337,8 +319,8 @@ static status_t activation_run_native(context_t *ctx, const prepared_t *prepared
 
 static const kernel_t native = {
     .name = "native", .prepare = activation_prepare_native, .run = activation_run_native};
-static const kernel_t *const either[] = {&onednn, &native, NULL};
-static const kernel_t *const ours[] = {&native, NULL};
+static const kernel_t *const EITHER[] = {&onednn, &native, NULL};
+static const kernel_t *const OURS[] = {&native, NULL};
 
 /* ---- gradients: lines of unary_slopes.def, which read the input or the result ---- */
 
@@ -354,216 +336,113 @@ static void pass_neg(const gradient_call_t *call)
     call->in_grad[X] = emit_unary(call->emitter, &op_def_neg, call->out_grad[0]);
 }
 
-static const gradient_t by_in = {.pass = activation_pass, .reads_in = 1u << X};
-static const gradient_t by_out = {.pass = activation_pass, .reads_out = 1};
-static const gradient_t by_neither = {.pass = pass_neg};
+static const gradient_t by_IN = {.pass = activation_pass, .reads_in = 1u << X};
+static const gradient_t by_OUT = {.pass = activation_pass, .reads_out = 1};
+static const gradient_t by_NEITHER = {.pass = pass_neg};
 
-/* ---- cases ---- */
+/* ---- definitions: the rows of eltwise.def, and relu6 ---- */
 
-#define FLOATING(attributes)                                                                       \
+#define FLOATS(attributes)                                                                         \
     "(f32[2,3,7,5])" attributes, "(f32[1,17,9,9])" attributes, "(f32[1,1,4,3])" attributes,        \
         "(f32[2,7,11])" attributes, "(f32[1,31,3,4,5])" attributes, "(f32[2,32,6,6])" attributes,  \
         "(f32[5,13])" attributes, "(f32[0,3,4,4])" attributes, "(f32[1,24,40,40])" attributes,     \
         "(bf16[2,17,5,5])" attributes, "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes,     \
-        "(f32[2,17,3]+)" attributes
+        "(f32[2,17,3]+)" attributes, "(s32[2,7,3]<9)" attributes
+#define INTEGERS "(f32[])", "(s64[3,5]<9)", "(s8[1,3,5,5])", "(u8[1,17,3,3])"
+#define LIST(...) __VA_ARGS__, NULL
 
-static const char *const cases_floating[] = {FLOATING(""), "(s32[2,7,3]<9)", NULL};
-static const char *const cases_numbers[] = {
-    FLOATING(""),     "(f32[])", "(s32[2,7,3]<9)", "(s64[3,5]<9)", "(s8[1,3,5,5])",
-    "(u8[1,17,3,3])", NULL};
-static const char *const cases_clamp[] = {
-    FLOATING(" min=-0.5 max=0.75"),    "(f32[2,17,5,5]) min=0.25 max=2.0",
-    "(f32[2,3,5,5]) min=-0.5",         "(f32[2,3,5,5]) max=0.5",
-    "(f32[2,3,5,5]) min=1.0 max=-1.0", "(s64[3,5]<9) min=2.5 max=6.0",
-    "(s8[1,3,5,5]) min=-3.0 max=4.0",  NULL};
-static const char *const cases_leaky_relu[] = {FLOATING(""), "(f32[2,17,5,5]) negative_slope=0.3",
-                                               "(f32[2,17,5,5]) negative_slope=-1.5", NULL};
-static const char *const cases_elu[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.3", NULL};
-static const char *const cases_celu[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.3",
-                                         "(f32[2,17,5,5]) alpha=-2.0", NULL};
-static const char *const cases_shrink[] = {FLOATING(""), "(f32[2,17,5,5]) lambd=0.25 bias=0.25",
-                                           "(s32[3,7]) lambd=1.5 bias=0.5", NULL};
-static const char *const cases_threshold[] = {
-    FLOATING(""), "(f32[2,17,5,5]) threshold=0.5 value=-1.25", "(s32[3,7]) threshold=1.0", NULL};
-static const char *const cases_hardsigmoid[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.2 beta=0.4",
-                                                NULL};
-static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approximation=true"), NULL};
+#define FIELD(name, kind, member, initial)                                                         \
+    {                                                                                              \
+#name, kind, false, offsetof(attrs_t, member), 0, initial, NULL                            \
+    }
+#define FIELDS(n, ...)                                                                             \
+    {                                                                                              \
+        sizeof(attrs_t), n, (const attr_field_t[])                                                 \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+#define NONE                                                                                       \
+    {                                                                                              \
+        0, 0, NULL                                                                                 \
+    }
+#define FLAG(name) FIELDS(1, FIELD(name, ATTR_BOOL, tanh_approximation, 0))
+#define ONE(name, initial) FIELDS(1, FIELD(name, ATTR_FLOAT, alpha, initial))
+#define TWO(name, initial, name2, initial2)                                                        \
+    FIELDS(2, FIELD(name, ATTR_FLOAT, alpha, initial), FIELD(name2, ATTR_FLOAT, beta, initial2))
 
-/* ---- definitions ---- */
-
-/* `terms` is documented at eltwise_cancels. */
-#define DEFINE(op_name, function, attr_table, op_cases, op_kernels, terms, passes)                 \
+#define ACTIVATION(op_name, NAME, layer, parameters, value, loop, terms, reads, slope, choice,     \
+                   onnx, list)                                                                     \
+    static const char *const cases_##op_name[] = {LIST list};                                      \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
-                                      .variant = ELTWISE_##function,                               \
+                                      .variant = ELTWISE_##NAME,                                   \
                                       .preference = OP_FOLLOWS,                                    \
                                       .traits = TRAIT_ELEMENTWISE,                                 \
-                                      .attrs = attr_table,                                         \
+                                      .attrs = parameters,                                         \
                                       .n_operands = 1,                                             \
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = activation_infer,                                   \
                                       .infers_symbols = true,                                      \
-                                      .kernels = op_kernels,                                       \
+                                      .kernels = choice,                                           \
                                       .spec = activation_spec,                                     \
-                                      .cancels = terms,                                            \
                                       .as_post_op = activation_as_post_op,                         \
-                                      .gradient = &passes,                                         \
-                                      .cases = op_cases}
-#define NO_ATTRS                                                                                   \
-    {                                                                                              \
-        0, 0, NULL                                                                                 \
-    }
-#define ATTRS(fields)                                                                              \
-    {                                                                                              \
-        sizeof(attrs_t), sizeof fields / sizeof *fields, fields                                    \
-    }
-
-DEFINE(relu, RELU, NO_ATTRS, cases_numbers, ours, 0.0, by_out);
-DEFINE(relu6, CLAMP, NO_ATTRS, cases_numbers, ours, 0.0, by_out);
-DEFINE(clamp, CLAMP, ATTRS(fields_clamp), cases_clamp, ours, 0.0, by_in);
-DEFINE(leaky_relu, LEAKY_RELU, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0, by_in);
-DEFINE(elu, ELU, ATTRS(fields_elu), cases_elu, either, 1.0, by_in);
-DEFINE(selu, SELU, NO_ATTRS, cases_floating, ours, 1.76, by_in);
-DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, ours, 8.0, by_in);
-DEFINE(erf, ERF, NO_ATTRS, cases_floating, ours, 0.0, by_in);
-DEFINE(sigmoid, SIGMOID, NO_ATTRS, cases_floating, either, 0.0, by_out);
-DEFINE(tanh, TANH, NO_ATTRS, cases_floating, either, 0.0, by_out);
-DEFINE(celu, CELU, ATTRS(fields_elu), cases_celu, ours, 2.0, by_in);
-DEFINE(mish, MISH, NO_ATTRS, cases_floating, ours, 0.0, by_in);
-DEFINE(shrink, SHRINK, ATTRS(fields_shrink), cases_shrink, ours, 0.0, by_in);
-DEFINE(threshold, THRESHOLD, ATTRS(fields_threshold), cases_threshold, ours, 0.0, by_in);
-DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, ours, 0.0, by_in);
-DEFINE(hardswish, HARDSWISH, NO_ATTRS, cases_floating, either, 0.0, by_in);
-DEFINE(silu, SILU, NO_ATTRS, cases_floating, either, 0.0, by_in);
-DEFINE(softplus, SOFTPLUS, NO_ATTRS, cases_floating, ours, 0.0, by_in);
-DEFINE(sqrt, SQRT, NO_ATTRS, cases_floating, either, 0.0, by_out);
-DEFINE(exp, EXP, NO_ATTRS, cases_floating, ours, 0.0, by_out);
-DEFINE(log, LOG, NO_ATTRS, cases_floating, ours, 0.0, by_in);
-DEFINE(abs, ABS, NO_ATTRS, cases_numbers, either, 0.0, by_in);
-DEFINE(neg, NEG, NO_ATTRS, cases_numbers, ours, 0.0, by_neither);
-DEFINE(reciprocal, RECIPROCAL, NO_ATTRS, cases_floating, ours, 0.0, by_out);
+                                      .gradient = &by_##reads,                                     \
+                                      .cases = cases_##op_name};
+#define POST_ONLY(...)
+ACTIVATION(relu6, CLAMP, NULL, NONE, x, COUNT, 0, OUT, g, OURS, NO_ONNX, (FLOATS(""), INTEGERS))
+#include "kernels/elementwise/eltwise.def"
+#undef NONE
+#undef FLAG
+#undef ONE
+#undef TWO
 
 /* ---- public ---- */
 
-static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, double alpha,
-                     double beta, bool tanh_approximation, tensor_t **out)
+static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, attrs_t attrs,
+                     tensor_t **out)
 {
-    attrs_t attrs = {.alpha = alpha, .beta = beta, .tanh_approximation = tanh_approximation};
     return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
 }
 
-static status_t call_in_place(context_t *ctx, const opdef_t *op, tensor_t *x, double alpha,
-                              double beta, bool tanh_approximation)
+const opdef_t *activation_operator(eltwise_t eltwise)
 {
-    attrs_t attrs = {.alpha = alpha, .beta = beta, .tanh_approximation = tanh_approximation};
-    return dispatch_run_in_place(ctx, op, &attrs, x, 0, NULL);
+    static const opdef_t *const ops[ELTWISE_COUNT] = {
+        [ELTWISE_GELU_TANH] = &op_def_gelu,
+#define ACTIVATION(name, NAME, ...) [ELTWISE_##NAME] = &op_def_##name,
+#define POST_ONLY(...)
+#include "kernels/elementwise/eltwise.def"
+    };
+    return (unsigned)eltwise < ELTWISE_COUNT ? ops[eltwise] : NULL;
 }
 
-#define PUBLIC(op_name)                                                                            \
-    status_t op_##op_name(context_t *ctx, const tensor_t *x, tensor_t **out)                       \
+status_t activation_call(context_t *ctx, eltwise_t eltwise, double alpha, double beta,
+                         const tensor_t *x, tensor_t **out)
+{
+    const bool is_relu6 = eltwise == ELTWISE_CLAMP && alpha == 0 && beta == 6;
+    return call(ctx, is_relu6 ? &op_def_relu6 : activation_operator(eltwise), x,
+                (attrs_t){alpha, beta, eltwise == ELTWISE_GELU_TANH}, out);
+}
+
+#define DECLARED_NONE
+#define DECLARED_FLAG(name) , bool name
+#define DECLARED_ONE(name, initial) , double name
+#define DECLARED_TWO(name, initial, name2, initial2) , double name, double name2
+#define PASSED_NONE .alpha = 0
+#define PASSED_FLAG(name) .name = name
+#define PASSED_ONE(name, initial) .alpha = name
+#define PASSED_TWO(name, initial, name2, initial2) .alpha = name, .beta = name2
+
+#define ACTIVATION(op_name, NAME, layer, parameters, ...)                                          \
+    status_t op_##op_name(context_t *ctx, const tensor_t *x DECLARED_##parameters, tensor_t **out) \
     {                                                                                              \
-        return call(ctx, &op_def_##op_name, x, 0.0, 0.0, false, out);                              \
+        return call(ctx, &op_def_##op_name, x, (attrs_t){PASSED_##parameters}, out);               \
     }                                                                                              \
-    status_t op_##op_name##_(context_t *ctx, tensor_t *x)                                          \
+    status_t op_##op_name##_(context_t *ctx, tensor_t *x DECLARED_##parameters)                    \
     {                                                                                              \
-        return call_in_place(ctx, &op_def_##op_name, x, 0.0, 0.0, false);                          \
+        const attrs_t attrs = {PASSED_##parameters};                                               \
+        return dispatch_run_in_place(ctx, &op_def_##op_name, &attrs, x, 0, NULL);                  \
     }
-
-PUBLIC(relu)
-PUBLIC(relu6)
-PUBLIC(selu)
-PUBLIC(erf)
-PUBLIC(sigmoid)
-PUBLIC(tanh)
-PUBLIC(hardswish)
-PUBLIC(silu)
-PUBLIC(softplus)
-PUBLIC(mish)
-PUBLIC(sqrt)
-PUBLIC(exp)
-PUBLIC(log)
-PUBLIC(abs)
-PUBLIC(neg)
-PUBLIC(reciprocal)
-
-status_t op_clamp(context_t *ctx, const tensor_t *x, double min, double max, tensor_t **out)
-{
-    return call(ctx, &op_def_clamp, x, min, max, false, out);
-}
-
-status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope, tensor_t **out)
-{
-    return call(ctx, &op_def_leaky_relu, x, negative_slope, 0.0, false, out);
-}
-
-status_t op_elu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
-{
-    return call(ctx, &op_def_elu, x, alpha, 0.0, false, out);
-}
-
-status_t op_celu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
-{
-    return call(ctx, &op_def_celu, x, alpha, 0.0, false, out);
-}
-
-status_t op_shrink(context_t *ctx, const tensor_t *x, double lambd, double bias, tensor_t **out)
-{
-    return call(ctx, &op_def_shrink, x, lambd, bias, false, out);
-}
-
-status_t op_threshold(context_t *ctx, const tensor_t *x, double threshold, double value,
-                      tensor_t **out)
-{
-    return call(ctx, &op_def_threshold, x, threshold, value, false, out);
-}
-
-status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, tensor_t **out)
-{
-    return call(ctx, &op_def_gelu, x, 0.0, 0.0, tanh_approximation, out);
-}
-
-status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double beta,
-                        tensor_t **out)
-{
-    return call(ctx, &op_def_hardsigmoid, x, alpha, beta, false, out);
-}
-
-status_t op_clamp_(context_t *ctx, tensor_t *x, double min, double max)
-{
-    return call_in_place(ctx, &op_def_clamp, x, min, max, false);
-}
-
-status_t op_leaky_relu_(context_t *ctx, tensor_t *x, double negative_slope)
-{
-    return call_in_place(ctx, &op_def_leaky_relu, x, negative_slope, 0.0, false);
-}
-
-status_t op_elu_(context_t *ctx, tensor_t *x, double alpha)
-{
-    return call_in_place(ctx, &op_def_elu, x, alpha, 0.0, false);
-}
-
-status_t op_celu_(context_t *ctx, tensor_t *x, double alpha)
-{
-    return call_in_place(ctx, &op_def_celu, x, alpha, 0.0, false);
-}
-
-status_t op_shrink_(context_t *ctx, tensor_t *x, double lambd, double bias)
-{
-    return call_in_place(ctx, &op_def_shrink, x, lambd, bias, false);
-}
-
-status_t op_threshold_(context_t *ctx, tensor_t *x, double threshold, double value)
-{
-    return call_in_place(ctx, &op_def_threshold, x, threshold, value, false);
-}
-
-status_t op_gelu_(context_t *ctx, tensor_t *x, bool tanh_approximation)
-{
-    return call_in_place(ctx, &op_def_gelu, x, 0.0, 0.0, tanh_approximation);
-}
-
-status_t op_hardsigmoid_(context_t *ctx, tensor_t *x, double alpha, double beta)
-{
-    return call_in_place(ctx, &op_def_hardsigmoid, x, alpha, beta, false);
-}
+#define POST_ONLY(...)
+ACTIVATION(relu6, CLAMP, NULL, NONE, )
+#include "kernels/elementwise/eltwise.def"

@@ -1,49 +1,31 @@
 #!/usr/bin/env python3
-"""Prints the table `known` of test_eltwise.c, computed by textbook formulas in 40 digits (mpmath)."""
+"""Fills in eltwise_values.txt: computes values and slopes of its formulas in 40 digits (mpmath).
+
+A line is `name parameters | formula in x, a, b | x value slope | ...`. In a new line only name,
+parameters and formula are needed; the points are -2.5, 0.5, 1.5 and 4 then. Run it in any folder."""
+import pathlib
+
 import mpmath as m
 
 m.mp.dps = 40
-f = m.mpf
+FILE = pathlib.Path(__file__).with_suffix(".txt")
+NAMES = {name: getattr(m, name) for name in "e erf exp expm1 log ncdf pi sqrt tanh".split()}
+NAMES |= {"sigmoid": lambda x: 1 / (1 + m.e**-x), "clamp": lambda x, a, b: min(max(x, a), b),
+          "number": m.mpf, "abs": abs, "max": max}
 
 
-def sigmoid(x):
-    return 1 / (1 + m.e**-x)
+def filled(line):
+    head, formula, *points = [part.strip() for part in line.split("|")]
+    parameters = [m.mpf(p) for p in head.split()[1:]] + [m.mpf(0)] * 2
+
+    def function(x):
+        names = NAMES | {"x": m.mpf(x), "a": parameters[0], "b": parameters[1]}
+        return m.mpf(eval(formula, {"__builtins__": {}}, names))
+
+    xs = [p.split()[0] for p in points] or ["-2.5", "0.5", "1.5", "4"]
+    return " | ".join([head, formula] + [
+        f"{x} {float(function(x))!r} {float(m.diff(function, m.mpf(x)))!r}" for x in xs])
 
 
-def clamp(x, low, high):
-    return min(max(x, f(low)), f(high))
-
-
-# name: (alpha, beta, points, function)
-USUAL, NEGATIVE, POSITIVE = (-2.5, 0.5, 4.0), (-6.0, 0.5, 4.0), (0.25, 2.0, 9.0)
-SCALE, SLOPE = f("1.0507009873554804934193349852946"), f("1.6732632423543772848170429916717")
-FUNCTIONS = {
-    "relu": (0, 0, USUAL, lambda x: max(x, f(0))),
-    "leaky_relu": (0.25, 0, USUAL, lambda x: x if x > 0 else x / 4),
-    "elu": (1.5, 0, USUAL, lambda x: x if x > 0 else f("1.5") * (m.e**x - 1)),
-    "selu": (0, 0, USUAL, lambda x: SCALE * (x if x > 0 else SLOPE * (m.e**x - 1))),
-    "clamp": (-1, 2, USUAL, lambda x: clamp(x, -1, 2)),
-    "sigmoid": (0, 0, NEGATIVE, sigmoid),
-    "tanh": (0, 0, USUAL, m.tanh),
-    "gelu": (0, 0, NEGATIVE, lambda x: x * m.ncdf(x)),
-    "gelu_tanh": (0, 0, NEGATIVE,
-                  lambda x: x / 2 * (1 + m.tanh(m.sqrt(2 / m.pi) * (x + f("0.044715") * x**3)))),
-    "silu": (0, 0, NEGATIVE, lambda x: x * sigmoid(x)),
-    "hardsigmoid": (0.25, 0.5, USUAL, lambda x: clamp(x / 4 + f("0.5"), 0, 1)),
-    "hardswish": (0, 0, USUAL, lambda x: x * clamp(x + 3, 0, 6) / 6),
-    "softplus": (0, 0, NEGATIVE, lambda x: m.log(1 + m.e**x)),
-    "exp": (0, 0, USUAL, m.exp),
-    "log": (0, 0, POSITIVE, m.log),
-    "sqrt": (0, 0, POSITIVE, m.sqrt),
-    "abs": (0, 0, USUAL, abs),
-    "square": (0, 0, USUAL, lambda x: x * x),
-    "erf": (0, 0, USUAL, m.erf),
-    "neg": (0, 0, USUAL, lambda x: -x),
-    "reciprocal": (0, 0, USUAL, lambda x: 1 / x),
-    "linear": (3, -0.5, USUAL, lambda x: 3 * x - f("0.5")),
-}
-
-for name, (alpha, beta, points, function) in FUNCTIONS.items():
-    values = ", ".join(repr(float(function(f(x)))) for x in points)
-    xs = ", ".join(map(repr, points))
-    print(f"    {{ELTWISE_{name.upper()}, {alpha}, {beta}, {{{xs}}}, {{{values}}}}},")
+FILE.write_text("".join(
+    (line if line.startswith("#") else filled(line)) + "\n" for line in FILE.read_text().splitlines()))

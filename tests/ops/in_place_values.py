@@ -11,11 +11,10 @@ Y = [2.0, -0.5, 0.75, 3.0]
 I = [6, -7, 12, 0]
 J = [4, 3, 2, 1]
 
-ONE = ["relu", "relu6", "selu", "erf", "sigmoid", "tanh", "hardswish", "silu", "softplus", "mish",
-       "sqrt", "exp", "log", "abs", "neg", "reciprocal", "floor", "ceil", "round", "trunc", "sign",
-       "softsign", "logsigmoid", "rsqrt", "square", "exp2", "expm1", "log2", "log10", "log1p",
-       "logical_not", "isnan", "isinf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-       "asinh", "acosh", "atanh"]
+# test_in_place.c reads values of activations from eltwise_values.txt.
+ONE = ["relu6", "floor", "ceil", "round", "trunc", "sign", "softsign", "logsigmoid", "rsqrt", "square",
+       "exp2", "expm1", "log2", "log10", "log1p", "logical_not", "isnan", "isinf", "sin", "cos", "tan",
+       "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"]
 TWO = ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "div_trunc", "div_floor", "fmod",
        "remainder", "atan2", "hypot", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"]
 BITS = ["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"]
@@ -53,13 +52,7 @@ def main():
                       torch.tensor(J, dtype=torch.int32)).tolist())
     print("with numbers")
     x = lambda: torch.tensor(X)
-    for name, values in [("clamp", x().clamp_(-0.25, 2.0)), ("leaky_relu", F.leaky_relu_(x(), 0.3)),
-                         ("elu", F.elu_(x(), 0.6)), ("celu", F.celu_(x(), 0.6)),
-                         ("gelu", F.gelu(x(), approximate="tanh")),
-                         ("hardsigmoid", (x() * 0.2 + 0.4).clamp_(0, 1)),
-                         ("shrink", F.softshrink(x(), 0.4)),
-                         ("threshold", F.threshold_(x(), 0.5, -2.0)),
-                         ("add_scalar", x().add_(0.5)), ("sub_scalar", x().sub_(0.5)),
+    for name, values in [("add_scalar", x().add_(0.5)), ("sub_scalar", x().sub_(0.5)),
                          ("mul_scalar", x().mul_(0.5)), ("div_scalar", x().div_(0.5)),
                          ("pow_scalar", x().pow_(2.5)),
                          ("add_integer", x().add_(3)), ("sub_integer", x().sub_(3)),

@@ -76,24 +76,14 @@ CALL(avg_pool2d, in[0],
 CALL(avg_pool3d, in[0], (&(pool_attrs_t){.kernel = {1, 2, 3}, .padding = {0, 0, 1}}))
 CALL(adaptive_avg_pool, in[0], 2, DIMS(2, 3))
 CALL(adaptive_max_pool, in[0], 2, DIMS(3, 2))
-CALL(relu, in[0])
 CALL(relu6, in[0])
-CALL(clamp, in[0], -0.5, 0.75)
-CALL(leaky_relu, in[0], 0.3)
-CALL(elu, in[0], 0.6)
-CALL(selu, in[0])
-CALL(gelu, in[0], true)
-CALL(erf, in[0])
-CALL(sigmoid, in[0])
-CALL(tanh, in[0])
-CALL(hardsigmoid, in[0], 0.2, 0.4)
-CALL(hardswish, in[0])
-CALL(silu, in[0])
-CALL(softplus, in[0])
-CALL(celu, in[0], 0.6)
-CALL(mish, in[0])
-CALL(shrink, in[0], 0.4, 0.3)
-CALL(threshold, in[0], 0.4, 0.3)
+#define ARGUMENTS_NONE
+#define ARGUMENTS_FLAG(name) , true
+#define ARGUMENTS_ONE(name, initial) , 0.3
+#define ARGUMENTS_TWO(name, initial, name2, initial2) , 0.3, 0.4
+#define ACTIVATION(name, NAME, layer, parameters, ...) CALL(name, in[0] ARGUMENTS_##parameters)
+#define POST_ONLY(...)
+#include "kernels/elementwise/eltwise.def"
 CALL(softsign, in[0])
 CALL(logsigmoid, in[0])
 CALL(rsqrt, in[0])
@@ -103,12 +93,6 @@ CALL(expm1, in[0])
 CALL(log2, in[0])
 CALL(log10, in[0])
 CALL(log1p, in[0])
-CALL(sqrt, in[0])
-CALL(exp, in[0])
-CALL(log, in[0])
-CALL(abs, in[0])
-CALL(neg, in[0])
-CALL(reciprocal, in[0])
 CALL(gather_elements, in[0], 1, in[1])
 CALL(gather_nd, in[0], in[1], 1)
 CALL(scatter, in[0], 1, in[1], in[2], SCATTER_ADD)
@@ -390,24 +374,14 @@ static const row_t rows[] = {
     ROW(avg_pool3d, "(f32[1,2,5,4,7]) kernel=[1,2,3] padding=[0,0,1]"),
     ROW(adaptive_avg_pool, "(f32[2,3,7,5]) output_size=[2,3]"),
     ROW(adaptive_max_pool, "(f32[2,3,7,5]) output_size=[3,2]"),
-    ROW(relu, "(f32[3,7])"),
     ROW(relu6, "(f32[3,7])"),
-    ROW(clamp, "(f32[3,7]) min=-0.5 max=0.75"),
-    ROW(leaky_relu, "(f32[3,7]) negative_slope=0.3"),
-    ROW(elu, "(f32[3,7]) alpha=0.6"),
-    ROW(selu, "(f32[3,7])"),
-    ROW(gelu, "(f32[3,7]) tanh_approximation=true"),
-    ROW(erf, "(f32[3,7])"),
-    ROW(sigmoid, "(f32[3,7])"),
-    ROW(tanh, "(f32[3,7])"),
-    ROW(hardsigmoid, "(f32[3,7]) alpha=0.2 beta=0.4"),
-    ROW(hardswish, "(f32[3,7])"),
-    ROW(silu, "(f32[3,7])"),
-    ROW(softplus, "(f32[3,7])"),
-    ROW(celu, "(f32[3,7]) alpha=0.6"),
-    ROW(mish, "(f32[3,7])"),
-    ROW(shrink, "(f32[3,7]) lambd=0.4 bias=0.3"),
-    ROW(threshold, "(f32[3,7]) threshold=0.4 value=0.3"),
+#define TEXT_NONE
+#define TEXT_FLAG(name) " " #name "=true"
+#define TEXT_ONE(name, initial) " " #name "=0.3"
+#define TEXT_TWO(name, initial, name2, initial2) " " #name "=0.3 " #name2 "=0.4"
+#define ACTIVATION(name, NAME, layer, parameters, ...) ROW(name, "(f32[3,7])" TEXT_##parameters),
+#define POST_ONLY(...)
+#include "kernels/elementwise/eltwise.def"
     ROW(softsign, "(f32[3,7])"),
     ROW(logsigmoid, "(f32[3,7])"),
     ROW(rsqrt, "(f32[3,7]+)"),
@@ -417,12 +391,6 @@ static const row_t rows[] = {
     ROW(log2, "(f32[3,7]+)"),
     ROW(log10, "(f32[3,7]+)"),
     ROW(log1p, "(f32[3,7]+)"),
-    ROW(sqrt, "(f32[3,7]+)"),
-    ROW(exp, "(f32[3,7])"),
-    ROW(log, "(f32[3,7]+)"),
-    ROW(abs, "(f32[3,7])"),
-    ROW(neg, "(f32[3,7])"),
-    ROW(reciprocal, "(f32[3,7]+)"),
     ROW(prelu, "(f32[2,3,4], f32[3])"),
     ROW(add, "(f32[2,3], f32[3])"),
     ROW(sub, "(f32[2,3], f32[3])"),

@@ -6,7 +6,9 @@ import re
 
 import onnx.defs
 
-TABLE = pathlib.Path(__file__).parents[2] / "io/onnx/ops.def"
+ROOT = pathlib.Path(__file__).parents[2]
+TABLE = ROOT / "io/onnx/ops.def"
+ACTIVATIONS = ROOT / "kernels/elementwise/eltwise.def"
 LINE = re.compile(r"(?:OPERATOR|ANY)\((\w+), (\d+), (\w+), (\d+), (-?\d+)")
 NEWEST = onnx.defs.onnx_opset_version()
 MANY = 2**31 - 1
@@ -18,6 +20,8 @@ NARROWER = {"Einsum"}
 
 
 def lines():
+    for name, first in re.findall(r"\bONNX\((\w+), (\d+),", ACTIVATIONS.read_text()):
+        yield name, int(first), NEWEST, 1, 1
     for line in TABLE.read_text().splitlines():
         if match := LINE.match(line):
             name, first, last, least, most = match.groups()

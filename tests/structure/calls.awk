@@ -1,5 +1,13 @@
-# Input: headers first, then tests.
+# Input: headers first, then the table of activations, then tests.
 { code = blank() }
+
+FILENAME ~ /\.def$/ {
+    if (match(code, /^ACTIVATION\([a-z_0-9]+/)) {
+        name = "op_" substr(code, 12, RLENGTH - 11)
+        used[name] = used[name "_"] = 1
+    }
+    next
+}
 
 FILENAME !~ /^tests\// {
     while (match(code, /TESSERA_API\([A-Za-z0-9_]+\)/)) {
