@@ -4,17 +4,9 @@
 
 #include <string.h>
 
-typedef struct pair {
-    format_t src, dst;
-    bool is_own; /* the input's own format: chosen without comparison, unless oneDNN only has a
-                    reference implementation for it */
-} pair_t;
-
 #define MAX_PAIRS (CANDIDATES_MAX * CANDIDATES_MAX + 1)
 
-/* Number of channels with padding divided by number of channels: the factor by which padding
- * increases the work. */
-static double padded_share(const tensor_info_t *info)
+double choose_padded_share(const tensor_info_t *info)
 {
     if (info->format.kind != FORMAT_TAG || info->rank < 2) return 1.0;
     int64_t padded[TENSOR_MAX_RANK];
@@ -22,13 +14,44 @@ static double padded_share(const tensor_info_t *info)
     return (double)padded[1] / (double)info->sizes[1];
 }
 
-typedef struct choice {
-    onednn_primitive_t *primitive;
-    tensor_info_t src, weight, dst;
-    double cost, total;
-    bool is_proposed; /* oneDNN proposed the formats */
-    bool packs_again; /* the weight is already packed in another format */
-} choice_t;
+format_t choose_own_format(const tensor_info_t *info)
+{
+    if (info->format.kind == FORMAT_TAG) return info->format;
+    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
+    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
+}
+
+bool choose_is_plain(const format_t *format, const tensor_info_t *info)
+{
+    format_t plain = format_plain(info->rank);
+    return format_same(format, &plain, info->sizes);
+}
+
+static bool is_better(const choice_t *choice, const choice_t *best)
+{
+    if (best->primitive == NULL) return true;
+    if (best->packs_again) return !choice->packs_again;
+    return choice->total < 0.95 * best->total;
+}
+
+status_t choose_best(context_t *ctx, const search_t *search, int n, const candidate_t *candidates,
+                     choice_t *out_best)
+{
+    choice_t best = {0};
+    for (int i = 0; i < n; i++) {
+        choice_t choice = {0};
+        const status_t status = search->try_one(ctx, search, &candidates[i], &choice);
+        if (status == STATUS_UNSUPPORTED) continue;
+        const bool is_taken = status == STATUS_OK && is_better(&choice, &best);
+        onednn_release(is_taken || status != STATUS_OK ? best.primitive : choice.primitive);
+        if (status != STATUS_OK) return status;
+        if (is_taken) best = choice;
+        if (candidates[i].is_own && !choice.packs_again) break;
+    }
+    *out_best = best;
+    if (best.primitive != NULL) return STATUS_OK;
+    return prepared_decline(search->prepared, "onednn: only reference implementations are left");
+}
 
 /* Sets the format of post-op operands that have the result's shape: the result's format, or
  * row-major if oneDNN has not chosen the result's format yet. */
@@ -70,7 +93,7 @@ static status_t query_formats(context_t *ctx, const onednn_problem_t *problem, c
 /* Reads the formats that oneDNN has chosen for a primitive. Returns UNSUPPORTED, with a note, if it
  * is a reference implementation, has formats that no tag describes, or divides in the padding. */
 static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
-                        const pair_t *pair, choice_t *choice)
+                        const candidate_t *pair, choice_t *choice)
 {
     const char *implementation = onednn_implementation(choice->primitive);
     char src[FORMAT_TEXT_MAX], dst[FORMAT_TEXT_MAX];
@@ -89,12 +112,25 @@ static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_probl
     return divides_padding(problem, &choice->dst) ? STATUS_UNSUPPORTED : STATUS_OK;
 }
 
+/* True if the weight is already packed, in another format than the choice needs. */
+static bool packs_again(const op_call_t *call, const onednn_problem_t *problem,
+                        const choice_t *choice)
+{
+    if (!call->keep_formats || call->out_format == NULL || problem->weight == NULL) return false;
+    const tensor_info_t *packed = call->in[1], *wanted = &choice->weight;
+    return packed->layout == LAYOUT_MKLDNN && packed->format.kind == FORMAT_TAG &&
+           shape_equal(packed->rank, packed->sizes, wanted->rank, wanted->sizes) &&
+           !format_same(&packed->format, &wanted->format, packed->sizes);
+}
+
 /* Creates the primitive for one pair of formats. Returns UNSUPPORTED, with a note, if oneDNN only
  * has a reference implementation for it. */
-static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
-                         const onednn_problem_t *base, const pair_t *pair, double flops,
+static status_t try_pair(context_t *ctx, const search_t *search, const candidate_t *pair,
                          choice_t *out_choice)
 {
+    const op_call_t *call = search->call;
+    prepared_t *prepared = search->prepared;
+    const onednn_problem_t *base = search->problem;
     onednn_problem_t problem = *base;
     tensor_info_t src = base->src[0], dst = *base->dst;
     char src_text[FORMAT_TEXT_MAX], dst_text[FORMAT_TEXT_MAX];
@@ -116,28 +152,15 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
         return status;
     }
     const char *implementation = onednn_implementation(choice.primitive);
-    double share = padded_share(&choice.src) * (flops > 0.0 ? padded_share(&choice.dst) : 1.0);
+    double share = choose_padded_share(&choice.src) *
+                   (search->flops > 0.0 ? choose_padded_share(&choice.dst) : 1.0);
     double bytes = (double)info_bytes(&choice.src) + (double)info_bytes(&choice.dst);
     double weight = problem.weight != NULL ? (double)info_bytes(&choice.weight) : 0.0;
-    choice.cost = cost_layer(ctx, implementation, flops * share, bytes, weight);
+    choice.cost = cost_layer(ctx, implementation, search->flops * share, bytes, weight);
     choice.total = choice.cost + cost_reorder(call->in[0], &choice.src);
+    choice.packs_again = packs_again(call, base, &choice);
     *out_choice = choice;
     return STATUS_OK;
-}
-
-/* The source's format as a tag; row-major if the source has gaps. */
-static format_t own_format(const op_call_t *call)
-{
-    const tensor_info_t *info = call->in[0];
-    if (info->format.kind == FORMAT_TAG) return info->format;
-    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
-    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
-}
-
-static bool is_plain(const format_t *format, const tensor_info_t *info)
-{
-    format_t plain = format_plain(info->rank);
-    return format_same(format, &plain, info->sizes);
 }
 
 /* The source's own format; but the result's format if for the source it means the same bytes.
@@ -145,18 +168,23 @@ static bool is_plain(const format_t *format, const tensor_info_t *info)
  * kernel that reads one and writes the other. */
 static format_t given_format(const op_call_t *call)
 {
-    const format_t own = own_format(call), *out = call->out_format;
+    const format_t own = choose_own_format(call->in[0]), *out = call->out_format;
     const bool is_same = call->keep_formats && out != NULL && out->kind == FORMAT_TAG &&
                          out->rank == own.rank && format_same(&own, out, call->in[0]->sizes);
     return is_same ? *out : own;
 }
 
+static candidate_t pair(format_t src, format_t dst, bool is_own)
+{
+    return (candidate_t){.src = src, .dst = dst, .is_own = is_own};
+}
+
 /* Lists all pairs of candidates that mean the same bytes as the source's and the result's format:
  * 88 channels of one pixel are the same in blocks of 8, channels last and row-major. The first of
  * these pairs for which the weight is already packed is chosen. */
-static int list_names(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
+static int list_names(const op_call_t *call, const onednn_problem_t *problem, candidate_t *pairs)
 {
-    const format_t own = own_format(call);
+    const format_t own = choose_own_format(call->in[0]);
     format_t candidates[CANDIDATES_MAX];
     const int n_candidates = candidates_list(problem->dst->rank, candidates);
     int n = 0;
@@ -164,11 +192,11 @@ static int list_names(const op_call_t *call, const onednn_problem_t *problem, pa
         for (int j = 0; j < n_candidates; j++)
             if (format_same(&own, &candidates[i], call->in[0]->sizes) &&
                 format_same(call->out_format, &candidates[j], problem->dst->sizes))
-                pairs[n++] = (pair_t){candidates[i], candidates[j], true};
+                pairs[n++] = pair(candidates[i], candidates[j], true);
     return n;
 }
 
-static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
+static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, candidate_t *pairs)
 {
     const tensor_info_t *src = call->in[0];
     const format_t own = given_format(call), any = {.kind = FORMAT_ANY};
@@ -176,42 +204,42 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
     format_t candidates[CANDIDATES_MAX];
     int n = 0, n_candidates = candidates_list(dst_rank, candidates);
     bool prefers = call->op->preference == OP_PREFERS;
-    bool enters_plain = prefers && src_rank > 2 && is_plain(&own, src);
+    bool enters_plain = prefers && src_rank > 2 && choose_is_plain(&own, src);
     if (call->per_op && call->layout == LAYOUT_MKLDNN) {
-        pairs[n++] = (pair_t){any, any, true};
+        pairs[n++] = pair(any, any, true);
         return n;
     }
     if (src_rank != dst_rank) { /* a linear layer on flattened dimensions */
-        pairs[n++] = (pair_t){own, format_plain(dst_rank), true};
+        pairs[n++] = pair(own, format_plain(dst_rank), true);
         if (!call->keep_formats && call->layout == LAYOUT_MKLDNN)
-            pairs[n++] = (pair_t){any, format_plain(dst_rank), false};
+            pairs[n++] = pair(any, format_plain(dst_rank), false);
         return n;
     }
     if (call->keep_formats) {
         if (call->out_format != NULL) {
-            pairs[n++] = (pair_t){own, *call->out_format, true};
+            pairs[n++] = pair(own, *call->out_format, true);
             n += list_names(call, problem, pairs + n);
         } else if (!enters_plain || call->layout == LAYOUT_DENSE) /* results are not blocked */
-            pairs[n++] = (pair_t){own, own, true};
+            pairs[n++] = pair(own, own, true);
         else
-            for (int i = 0; i < n_candidates; i++) pairs[n++] = (pair_t){own, candidates[i], false};
+            for (int i = 0; i < n_candidates; i++) pairs[n++] = pair(own, candidates[i], false);
         return n;
     }
-    pairs[n++] = (pair_t){own, own, !enters_plain || call->layout == LAYOUT_DENSE};
+    pairs[n++] = pair(own, own, !enters_plain || call->layout == LAYOUT_DENSE);
     if (call->layout == LAYOUT_DENSE) { /* fallbacks, as oneDNN may only have a reference
                                            implementation for these strides */
         format_t last = format_channels_last(src_rank), plain = format_plain(src_rank);
-        pairs[n++] = (pair_t){last, last, false};
-        pairs[n++] = (pair_t){plain, plain, false};
+        pairs[n++] = pair(last, last, false);
+        pairs[n++] = pair(plain, plain, false);
         return n;
     }
     if (enters_plain) {
         n = 0;
-        pairs[n++] = (pair_t){own, candidates[0], false};
+        pairs[n++] = pair(own, candidates[0], false);
     }
     for (int i = 0; i < n_candidates; i++) {
-        pairs[n++] = (pair_t){candidates[i], candidates[i], false};
-        if (i == 0) pairs[n++] = (pair_t){any, any, false};
+        pairs[n++] = pair(candidates[i], candidates[i], false);
+        if (i == 0) pairs[n++] = pair(any, any, false);
     }
     return n;
 }
@@ -253,51 +281,13 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     prepared_take_primitive(prepared, choice->primitive);
 }
 
-/* True if the weight is already packed, in another format than the choice needs. */
-static bool packs_again(const op_call_t *call, const onednn_problem_t *problem,
-                        const choice_t *choice)
-{
-    if (!call->keep_formats || call->out_format == NULL || problem->weight == NULL) return false;
-    const tensor_info_t *packed = call->in[1], *wanted = &choice->weight;
-    return packed->layout == LAYOUT_MKLDNN && packed->format.kind == FORMAT_TAG &&
-           shape_equal(packed->rank, packed->sizes, wanted->rank, wanted->sizes) &&
-           !format_same(&packed->format, &wanted->format, packed->sizes);
-}
-
-static bool is_better(const choice_t *choice, const choice_t *best)
-{
-    if (best->primitive == NULL) return true;
-    if (best->packs_again) return !choice->packs_again;
-    return choice->total < 0.95 * best->total;
-}
-
 status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                         onednn_problem_t *problem, double flops)
 {
-    pair_t pairs[MAX_PAIRS];
-    int n = list_pairs(call, problem, pairs);
-    choice_t best = {0};
-    status_t status = STATUS_OK;
-    for (int i = 0; i < n; i++) {
-        choice_t choice;
-        status = try_pair(ctx, call, prepared, problem, &pairs[i], flops, &choice);
-        if (status == STATUS_UNSUPPORTED) continue;
-        if (status != STATUS_OK) break;
-        choice.packs_again = packs_again(call, problem, &choice);
-        if (is_better(&choice, &best)) {
-            onednn_release(best.primitive);
-            best = choice;
-        } else {
-            onednn_release(choice.primitive);
-        }
-        if (pairs[i].is_own && !choice.packs_again) break;
-    }
-    if (status != STATUS_OK && status != STATUS_UNSUPPORTED) {
-        onednn_release(best.primitive);
-        return status;
-    }
-    if (best.primitive == NULL)
-        return prepared_decline(prepared, "onednn: only reference implementations are left");
+    candidate_t pairs[MAX_PAIRS];
+    const search_t search = {call, prepared, problem, flops, try_pair, ONEDNN_INFERENCE};
+    choice_t best;
+    TRY(choose_best(ctx, &search, list_pairs(call, problem, pairs), pairs, &best));
     take_choice(call, prepared, problem, &best);
     return STATUS_OK;
 }

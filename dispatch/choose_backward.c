@@ -5,20 +5,7 @@
 
 #include "dispatch/choose_impl.h"
 
-/* Formats of the forward operator's source, result and weight. */
-typedef struct formats {
-    format_t src, dst, weight;
-    bool is_own; /* the inputs' own formats: chosen at once, unless oneDNN only has a reference
-                    implementation for them */
-} formats_t;
-
 #define MAX_FORMATS 16
-
-typedef struct choice {
-    onednn_primitive_t *primitive;
-    tensor_info_t src, dst, weight;
-    double cost, total;
-} choice_t;
 
 /* ---- descriptions ---- */
 
@@ -103,92 +90,70 @@ bool choose_join_groups(tensor_info_t *weight)
 
 /* ---- candidates ---- */
 
-/* The input's format as a tag; row-major if the input has gaps. */
-static format_t own_format(const tensor_info_t *info)
-{
-    if (info->format.kind == FORMAT_TAG) return info->format;
-    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
-    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
-}
-
-static bool is_plain(const format_t *format, const tensor_info_t *info)
-{
-    format_t plain = format_plain(info->rank);
-    return format_same(format, &plain, info->sizes);
-}
-
 /* Candidates if the layout is dense. The gradient of a weight is row-major; a weight that is read
  * is packed in the format that oneDNN chooses. */
 static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
-                      formats_t *out)
+                      candidate_t *out)
 {
     const int rank = call->in[0]->rank;
     const format_t any = {.kind = FORMAT_ANY}, plain = format_plain(rank);
-    const format_t last = format_channels_last(rank), own = own_format(call->in[0]);
+    const format_t last = format_channels_last(rank), own = choose_own_format(call->in[0]);
     const format_t row_major = format_plain(forward->weight->rank);
     if (!is_data) {
-        out[0] = (formats_t){plain, plain, row_major, true};
+        out[0] = (candidate_t){plain, plain, row_major, true};
         return 1;
     }
-    out[0] = (formats_t){own, own, any, true};
-    out[1] = (formats_t){last, last, any, false};
-    out[2] = (formats_t){plain, plain, any, false};
+    out[0] = (candidate_t){own, own, any, true};
+    out[1] = (candidate_t){last, last, any, false};
+    out[2] = (candidate_t){plain, plain, any, false};
     return 3;
 }
 
 /* Candidates if inputs must not be reordered. The format of output 0 may be prescribed. */
 static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
-                      formats_t *out)
+                      candidate_t *out)
 {
-    const format_t any = {.kind = FORMAT_ANY}, own = own_format(call->in[0]);
+    const format_t any = {.kind = FORMAT_ANY}, own = choose_own_format(call->in[0]);
     const format_t *wanted = call->out_format;
     if (is_data) {
-        out[0] = (formats_t){wanted != NULL ? *wanted : own, own, any, true};
+        out[0] = (candidate_t){wanted != NULL ? *wanted : own, own, any, true};
         return 1;
     }
-    const format_t grad = own_format(call->in[1]);
+    const format_t grad = choose_own_format(call->in[1]);
     const bool is_said = wanted != NULL && wanted->rank == forward->weight->rank;
-    out[0] = (formats_t){own, grad, is_said ? *wanted : any, true};
+    out[0] = (candidate_t){own, grad, is_said ? *wanted : any, true};
     return 1;
 }
 
 static int list_formats(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
-                        formats_t *out)
+                        candidate_t *out)
 {
     const format_t any = {.kind = FORMAT_ANY};
     format_t candidates[CANDIDATES_MAX];
     int n = 0, n_candidates = candidates_list(call->in[0]->rank, candidates);
     if (call->layout == LAYOUT_DENSE) return list_dense(call, is_data, forward, out);
     if (call->per_op) {
-        out[0] = (formats_t){any, any, any, true};
+        out[0] = (candidate_t){any, any, any, true};
         return 1;
     }
     if (call->keep_formats) return list_fixed(call, is_data, forward, out);
-    const format_t own = own_format(call->in[0]);
-    const format_t grad = is_data ? own : own_format(call->in[1]);
-    const bool is_src_plain = is_plain(&own, call->in[0]);
-    if (!is_src_plain || !is_plain(&grad, call->in[is_data ? 0 : 1]))
-        out[n++] = (formats_t){own, grad, any, true};
+    const format_t own = choose_own_format(call->in[0]);
+    const format_t grad = is_data ? own : choose_own_format(call->in[1]);
+    const bool is_src_plain = choose_is_plain(&own, call->in[0]);
+    if (!is_src_plain || !choose_is_plain(&grad, call->in[is_data ? 0 : 1]))
+        out[n++] = (candidate_t){own, grad, any, true};
     else if (!is_data) /* a row-major source has few channels: read it directly */
-        out[n++] = (formats_t){own, candidates[0], any, false};
+        out[n++] = (candidate_t){own, candidates[0], any, false};
     for (int i = 0; i < n_candidates; i++) {
-        out[n++] = (formats_t){candidates[i], candidates[i], any, false};
-        if (i == 0) out[n++] = (formats_t){any, any, any, false};
+        out[n++] = (candidate_t){candidates[i], candidates[i], any, false};
+        if (i == 0) out[n++] = (candidate_t){any, any, any, false};
     }
     const format_t plain = format_plain(call->in[0]->rank);
-    out[n++] = (formats_t){plain, plain, format_plain(forward->weight->rank), false};
+    out[n++] = (candidate_t){plain, plain, format_plain(forward->weight->rank), false};
     return n;
 }
 
 /* ---- comparing ---- */
-
-static double padded_share(const tensor_info_t *info)
-{
-    if (info->format.kind != FORMAT_TAG || info->rank < 2) return 1.0;
-    int64_t padded[TENSOR_MAX_RANK];
-    format_padded_sizes(&info->format, info->sizes, padded);
-    return (double)padded[1] / (double)info->sizes[1];
-}
 
 /* Reads the formats that oneDNN has chosen for a primitive; a grouped weight keeps oneDNN's sizes
  * [G][K/G].. Returns UNSUPPORTED if choose_join_groups cannot join them for a gradient, or if the
@@ -221,11 +186,13 @@ static double slowness(const char *implementation, const tensor_info_t *src)
 
 /* Creates the primitive for one candidate. Returns UNSUPPORTED, with a note, if oneDNN only has a
  * reference implementation for it. */
-static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
-                            const onednn_problem_t *forward, onednn_propagation_t propagation,
-                            const formats_t *formats, double flops, choice_t *out_choice)
+static status_t try_formats(context_t *ctx, const search_t *search, const candidate_t *formats,
+                            choice_t *out_choice)
 {
-    const bool is_data = propagation == ONEDNN_BACKWARD_DATA;
+    const op_call_t *call = search->call;
+    prepared_t *prepared = search->prepared;
+    const onednn_problem_t *forward = search->problem;
+    const bool is_data = search->propagation == ONEDNN_BACKWARD_DATA;
     onednn_problem_t problem = *forward;
     tensor_info_t src = *forward->src, dst = *forward->dst, weight = *forward->weight;
     char src_text[FORMAT_TEXT_MAX], dst_text[FORMAT_TEXT_MAX];
@@ -238,7 +205,8 @@ static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *p
     choice_t choice = {0};
     format_text(&src.format, src_text);
     format_text(&dst.format, dst_text);
-    status_t status = choose_describe_backward(ctx, &problem, propagation, &choice.primitive);
+    status_t status = choose_describe_backward(ctx, &problem, search->propagation,
+                                               &choice.primitive);
     if (status == STATUS_UNSUPPORTED)
         prepared_note(prepared, "onednn: %s for %s and %s", onednn_refusal(ctx), src_text,
                       dst_text);
@@ -255,10 +223,10 @@ static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *p
         onednn_release(choice.primitive);
         return status;
     }
-    double share = padded_share(&choice.src) * padded_share(&choice.dst);
+    double share = choose_padded_share(&choice.src) * choose_padded_share(&choice.dst);
     double bytes = (double)info_bytes(&choice.src) + (double)info_bytes(&choice.dst);
     share *= slowness(implementation, &choice.src);
-    choice.cost = cost_run(ctx, implementation, flops * share, bytes);
+    choice.cost = cost_run(ctx, implementation, search->flops * share, bytes);
     choice.total = choice.cost + cost_reorder(call->in[0], is_data ? &choice.dst : &choice.src);
     if (!is_data) choice.total += cost_reorder(call->in[1], &choice.dst);
     *out_choice = choice;
@@ -361,33 +329,15 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
                          const onednn_problem_t *forward, onednn_propagation_t propagation,
                          double flops)
 {
-    formats_t formats[MAX_FORMATS];
-    int n = list_formats(call, propagation == ONEDNN_BACKWARD_DATA, forward, formats);
-    choice_t best = {0};
-    for (int i = 0; i < n; i++) {
-        choice_t choice;
-        status_t status = try_formats(ctx, call, prepared, forward, propagation, &formats[i], flops,
-                                      &choice);
-        if (status == STATUS_UNSUPPORTED) continue;
-        if (status != STATUS_OK) {
-            onednn_release(best.primitive);
-            return status;
-        }
-        if (best.primitive == NULL || choice.total < 0.95 * best.total) {
-            onednn_release(best.primitive);
-            best = choice;
-        } else {
-            onednn_release(choice.primitive);
-        }
-        if (formats[i].is_own) break;
-    }
-    if (best.primitive == NULL)
-        return prepared_decline(prepared, "onednn: only reference implementations are left");
+    candidate_t formats[MAX_FORMATS];
+    const search_t search = {call, prepared, forward, flops, try_formats, propagation};
+    const int n = list_formats(call, propagation == ONEDNN_BACKWARD_DATA, forward, formats);
+    choice_t best;
+    TRY(choose_best(ctx, &search, n, formats, &best));
     status_t status = prefer_forward_weight(ctx, call, prepared, forward, propagation, &best);
-    if (status != STATUS_OK) {
+    if (status == STATUS_OK)
+        take_choice(call, prepared, propagation, &best);
+    else
         onednn_release(best.primitive);
-        return status;
-    }
-    take_choice(call, prepared, propagation, &best);
-    return STATUS_OK;
+    return status;
 }

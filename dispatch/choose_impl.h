@@ -57,6 +57,50 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
                          const onednn_problem_t *forward, onednn_propagation_t propagation,
                          double flops);
 
+/* ---- what choose_formats and choose_backward share ---- */
+
+typedef struct choice {
+    onednn_primitive_t *primitive;
+    tensor_info_t src, weight, dst;
+    double cost, total; /* total: with reorders of the inputs */
+    bool is_proposed;   /* oneDNN proposed the formats */
+    bool packs_again;   /* the weight is already packed in another format */
+} choice_t;
+
+/* Formats to try; `weight` for gradients only. */
+typedef struct candidate {
+    format_t src, dst, weight;
+    bool is_own; /* the inputs' own formats: the search ends here if oneDNN supports them */
+} candidate_t;
+
+/* A search: creates the primitive of a candidate. Returns UNSUPPORTED, with a note, if oneDNN only
+ * has a reference implementation for it. */
+typedef struct search search_t;
+struct search {
+    const op_call_t *call;
+    prepared_t *prepared;
+    const onednn_problem_t *problem;
+    double flops;
+    status_t (*try_one)(context_t *ctx, const search_t *search, const candidate_t *candidate,
+                        choice_t *out_choice);
+    onednn_propagation_t propagation; /* gradients only */
+};
+
+/* Tries n candidates, in order of preference: a later one must be 5 % faster than the best so far.
+ * Declines if oneDNN supports none. */
+status_t choose_best(context_t *ctx, const search_t *search, int n, const candidate_t *candidates,
+                     choice_t *out_best);
+
+/* The format as a tag; row-major if the tensor has gaps. */
+format_t choose_own_format(const tensor_info_t *info);
+bool choose_is_plain(const format_t *format, const tensor_info_t *info);
+
+/* Number of channels with padding divided by number of channels: the factor by which padding
+ * increases the work. */
+double choose_padded_share(const tensor_info_t *info);
+
+/* ---- gradients ---- */
+
 /* Creates the primitive for the gradient of a forward problem whose formats are set; the weight's
  * may be FORMAT_ANY. Returns UNSUPPORTED without a message if oneDNN has no such gradient. */
 status_t choose_describe_backward(context_t *ctx, const onednn_problem_t *forward,
