@@ -7,7 +7,7 @@
 #include "tensor/info_impl.h"
 
 struct cache_entry {
-    cache_entry_t *newer, *older;
+    lru_t use;
     uint64_t hash;
     int n_users; /* running calls that use it */
     bool is_out; /* evicted; freed with its last user */
@@ -22,7 +22,7 @@ struct cache_entry {
 struct cache {
     hash_table_t entries;
     int64_t capacity;
-    cache_entry_t *newest, *oldest;
+    lru_t used;
     recent_t recent;
 };
 
@@ -30,6 +30,7 @@ static status_t cache_init(context_t *ctx, void *value)
 {
     cache_t *cache = value;
     cache->capacity = context_cache_entries(ctx);
+    cache->used = (lru_t){&cache->used, &cache->used};
     return STATUS_OK;
 }
 
@@ -38,38 +39,18 @@ static size_t entry_bytes(const cache_entry_t *entry)
     return sizeof *entry + prepared_bytes(entry->prepared);
 }
 
-static void unlink_entry(cache_t *cache, cache_entry_t *entry)
-{
-    if (entry->newer != NULL)
-        entry->newer->older = entry->older;
-    else
-        cache->newest = entry->older;
-    if (entry->older != NULL)
-        entry->older->newer = entry->newer;
-    else
-        cache->oldest = entry->newer;
-}
-
-static void push_newest(cache_t *cache, cache_entry_t *entry)
-{
-    entry->newer = NULL;
-    entry->older = cache->newest;
-    if (cache->newest != NULL) cache->newest->newer = entry;
-    cache->newest = entry;
-    if (cache->oldest == NULL) cache->oldest = entry;
-}
-
 static void end_entry(context_t *ctx, cache_entry_t *entry)
 {
     prepared_release(entry->prepared);
     context_put(ctx, entry);
 }
 
-static void evict(context_t *ctx, cache_t *cache, cache_entry_t *entry)
+static void evict_oldest(context_t *ctx, cache_t *cache)
 {
+    cache_entry_t *entry = (cache_entry_t *)(void *)cache->used.newer;
     recent_forget(&cache->recent, entry);
     hash_remove(&cache->entries, entry->hash, entry);
-    unlink_entry(cache, entry);
+    lru_remove(&entry->use);
     counters_t *counters = context_counters(ctx);
     counters->cache_entries = cache->entries.n;
     counters->cache_bytes -= entry_bytes(entry);
@@ -79,7 +60,7 @@ static void evict(context_t *ctx, cache_t *cache, cache_entry_t *entry)
 
 static void cache_empty(context_t *ctx, cache_t *cache)
 {
-    while (cache->oldest != NULL) evict(ctx, cache, cache->oldest);
+    while (cache->entries.n > 0) evict_oldest(ctx, cache);
 }
 
 static void cache_fini(context_t *ctx, void *value)
@@ -137,14 +118,14 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cach
                              .has_format = key->out_format != NULL,
                              .prepared = prepared};
     if (key->out_format != NULL) entry->out_format = *key->out_format;
-    while ((int64_t)cache->entries.n >= cache->capacity && cache->oldest != NULL)
-        evict(ctx, cache, cache->oldest);
+    while ((int64_t)cache->entries.n >= cache->capacity && cache->entries.n > 0)
+        evict_oldest(ctx, cache);
     status_t status = hash_put(ctx, &cache->entries, hash, entry);
     if (status != STATUS_OK) {
         context_put(ctx, entry);
         return status;
     }
-    push_newest(cache, entry);
+    lru_add(&cache->used, &entry->use);
     context_counters(ctx)->cache_entries = cache->entries.n;
     context_counters(ctx)->cache_bytes += entry_bytes(entry);
     *out_entry = entry;
@@ -188,9 +169,9 @@ status_t cache_of(context_t *ctx, cache_t **out_cache)
 static void use(context_t *ctx, cache_t *cache, cache_entry_t *entry)
 {
     context_counters(ctx)->cache_hits++;
-    if (cache->newest != entry) {
-        unlink_entry(cache, entry);
-        push_newest(cache, entry);
+    if (cache->used.older != &entry->use) {
+        lru_remove(&entry->use);
+        lru_add(&cache->used, &entry->use);
     }
 }
 

@@ -1,4 +1,4 @@
-/* A hash table, and a function that mixes 64-bit words into hashes.
+/* A hash table, a function that mixes 64-bit words into hashes, and a list ordered by use.
  *
  * The table holds borrowed items, each with a hash that the caller computes. To find an item, the
  * caller passes the hash, a key, and a function that compares an item with the key.
@@ -51,5 +51,24 @@ void hash_remove(hash_table_t *table, uint64_t hash, const void *item);
 
 /* Empties the table and frees its memory. */
 void hash_clear(context_t *ctx, hash_table_t *table);
+
+/* A ring of items, ordered by use, for caches that evict the least recently used item. `head` is in
+ * the ring between the newest item and the oldest, head->newer. An item's lru_t is its first field.
+ */
+typedef struct lru {
+    struct lru *newer, *older;
+} lru_t;
+
+static inline void lru_remove(lru_t *item)
+{
+    item->newer->older = item->older;
+    item->older->newer = item->newer;
+}
+
+static inline void lru_add(lru_t *head, lru_t *item)
+{
+    *item = (lru_t){.newer = head, .older = head->older};
+    item->older->newer = head->older = item;
+}
 
 #endif

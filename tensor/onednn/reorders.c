@@ -5,58 +5,43 @@
 #include "tensor/onednn/onednn.h"
 
 typedef struct reorder {
+    lru_t use;
     tensor_info_t src, dst;
     int n_threads; /* the primitive depends on it */
     uint64_t hash;
     onednn_primitive_t *primitive;
-    struct reorder *older, *newer;
 } reorder_t;
 
 typedef struct reorders {
     hash_table_t table;
-    reorder_t *oldest, *newest;
+    lru_t used;
 } reorders_t;
-
-static void take_out(reorders_t *reorders, reorder_t *reorder)
-{
-    if (reorder->older != NULL)
-        reorder->older->newer = reorder->newer;
-    else
-        reorders->oldest = reorder->newer;
-    if (reorder->newer != NULL)
-        reorder->newer->older = reorder->older;
-    else
-        reorders->newest = reorder->older;
-}
-
-static void put_newest(reorders_t *reorders, reorder_t *reorder)
-{
-    reorder->older = reorders->newest;
-    reorder->newer = NULL;
-    if (reorders->newest != NULL)
-        reorders->newest->newer = reorder;
-    else
-        reorders->oldest = reorder;
-    reorders->newest = reorder;
-}
 
 static void forget_oldest(context_t *ctx, reorders_t *reorders)
 {
-    reorder_t *reorder = reorders->oldest;
-    take_out(reorders, reorder);
+    reorder_t *reorder = (reorder_t *)(void *)reorders->used.newer;
+    lru_remove(&reorder->use);
     hash_remove(&reorders->table, reorder->hash, reorder);
     onednn_release(reorder->primitive);
     context_put(ctx, reorder);
 }
 
+static status_t reorders_init(context_t *ctx, void *value)
+{
+    reorders_t *reorders = value;
+    (void)ctx;
+    reorders->used = (lru_t){&reorders->used, &reorders->used};
+    return STATUS_OK;
+}
+
 static void reorders_fini(context_t *ctx, void *value)
 {
     reorders_t *reorders = value;
-    while (reorders->oldest != NULL) forget_oldest(ctx, reorders);
+    while (reorders->table.n > 0) forget_oldest(ctx, reorders);
     hash_clear(ctx, &reorders->table);
 }
 
-static const context_slot_t reorders_slot = {sizeof(reorders_t), NULL, reorders_fini};
+static const context_slot_t reorders_slot = {sizeof(reorders_t), reorders_init, reorders_fini};
 
 static bool is_reorder(const void *item, const void *key)
 {
@@ -92,7 +77,7 @@ static status_t add(context_t *ctx, reorders_t *reorders, const reorder_t *wante
         context_put(ctx, reorder);
         return status;
     }
-    put_newest(reorders, reorder);
+    lru_add(&reorders->used, &reorder->use);
     *out_reorder = reorder;
     return STATUS_OK;
 }
@@ -113,8 +98,8 @@ status_t onednn_reorder(context_t *ctx, const tensor_info_t *src, const tensor_i
         while (reorders->table.n > 0 && reorders->table.n >= most) forget_oldest(ctx, reorders);
         TRY(add(ctx, reorders, &key, &reorder));
     } else {
-        take_out(reorders, reorder);
-        put_newest(reorders, reorder);
+        lru_remove(&reorder->use);
+        lru_add(&reorders->used, &reorder->use);
     }
     *out_primitive = reorder->primitive;
     return STATUS_OK;
