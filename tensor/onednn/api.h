@@ -2,7 +2,8 @@
  *
  * In 2.6, a memory descriptor is a struct, an operation has a separate descriptor, and some
  * functions have their arguments in another order. Here, the type of memory descriptors becomes a
- * pointer to this struct, and v2*.c implement those calls of version 3 that Tessera uses. */
+ * pointer to this struct, v2.c implements calls of version 3, and macros make descriptions of
+ * primitives with either version. */
 #ifndef TESSERA_TENSOR_ONEDNN_API_H
 #define TESSERA_TENSOR_ONEDNN_API_H
 
@@ -58,199 +59,62 @@ dnnl_status_t dnnl_post_ops_append_eltwise(dnnl_post_ops_t post_ops, dnnl_alg_ki
 dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t attr, int arg,
                                                        int mask);
 
-dnnl_status_t dnnl_binary_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                dnnl_alg_kind_t alg_kind,
-                                                const_dnnl_memory_desc_t src0,
-                                                const_dnnl_memory_desc_t src1,
-                                                const_dnnl_memory_desc_t dst,
-                                                const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_convolution_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights,
-    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst, const dnnl_dims_t strides,
-    const dnnl_dims_t dilates, const dnnl_dims_t padding_l, const dnnl_dims_t padding_r,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights,
-    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst, const dnnl_dims_t strides,
-    const dnnl_dims_t dilates, const dnnl_dims_t padding_l, const dnnl_dims_t padding_r,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_eltwise_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
-    float alpha, float beta, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_softmax_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, int axis,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_pooling_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
-    const dnnl_dims_t strides, const dnnl_dims_t kernel, const dnnl_dims_t dilation,
-    const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_lrn_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
-    dnnl_dim_t local_size, float alpha, float beta, float k, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_batch_normalization_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, float epsilon, unsigned flags,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_layer_normalization_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, const_dnnl_memory_desc_t stat,
-    float epsilon, unsigned flags, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_inner_product_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                const_dnnl_memory_desc_t src,
-                                                const_dnnl_memory_desc_t weights,
-                                                const_dnnl_memory_desc_t bias,
-                                                const_dnnl_memory_desc_t dst,
-                                                const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const float *factors, const_dnnl_memory_desc_t src,
-    const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
+/* 2.6 makes a primitive's description from that of an operation, which dnnl_*_desc_init fills. */
+typedef union onednn_operation {
+    dnnl_convolution_desc_t convolution; /* deconvolution, too */
+    dnnl_inner_product_desc_t inner_product;
+    dnnl_matmul_desc_t matmul;
+    dnnl_pooling_v2_desc_t pooling;
+    dnnl_eltwise_desc_t eltwise;
+    dnnl_binary_desc_t binary;
+    dnnl_batch_normalization_desc_t batch_normalization;
+    dnnl_layer_normalization_desc_t layer_normalization;
+    dnnl_lrn_desc_t lrn;
+    dnnl_softmax_v2_desc_t softmax;
+    dnnl_resampling_desc_t resampling;
+    dnnl_rnn_desc_t rnn;
+} onednn_operation_t;
+dnnl_status_t onednn_v2_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                               const_dnnl_primitive_desc_t forward,
+                               const_dnnl_primitive_attr_t attr, const onednn_operation_t *op,
+                               dnnl_status_t status);
 
-dnnl_status_t dnnl_convolution_backward_data_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t weights,
-    const_dnnl_memory_desc_t diff_dst, const dnnl_dims_t strides, const dnnl_dims_t dilates,
-    const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_convolution_backward_weights_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t diff_weights,
-    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst,
-    const dnnl_dims_t strides, const dnnl_dims_t dilates, const dnnl_dims_t padding_l,
-    const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_deconvolution_backward_data_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t weights,
-    const_dnnl_memory_desc_t diff_dst, const dnnl_dims_t strides, const dnnl_dims_t dilates,
-    const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_deconvolution_backward_weights_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t diff_weights,
-    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst,
-    const dnnl_dims_t strides, const dnnl_dims_t dilates, const dnnl_dims_t padding_l,
-    const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_inner_product_backward_data_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const_dnnl_memory_desc_t diff_src,
-    const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t diff_dst,
-    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_inner_product_backward_weights_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const_dnnl_memory_desc_t src,
-    const_dnnl_memory_desc_t diff_weights, const_dnnl_memory_desc_t diff_bias,
-    const_dnnl_memory_desc_t diff_dst, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_eltwise_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
-    const_dnnl_memory_desc_t data, float alpha, float beta, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_softmax_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
-    const_dnnl_memory_desc_t dst, int axis, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_pooling_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst, const dnnl_dims_t strides,
-    const dnnl_dims_t kernel, const dnnl_dims_t dilation, const dnnl_dims_t padding_l,
-    const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_lrn_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
-    const_dnnl_memory_desc_t src, dnnl_dim_t local_size, float alpha, float beta, float k,
-    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_batch_normalization_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
-    const_dnnl_memory_desc_t src, float epsilon, unsigned flags,
-    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_layer_normalization_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t stat, float epsilon, unsigned flags,
-    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_resampling_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind, const float *factors,
-    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
-    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
+#define dnnl_convolution_forward_desc_init dnnl_dilated_convolution_forward_desc_init
+#define dnnl_convolution_backward_data_desc_init dnnl_dilated_convolution_backward_data_desc_init
+#define dnnl_convolution_backward_weights_desc_init                                                \
+    dnnl_dilated_convolution_backward_weights_desc_init
+#define dnnl_deconvolution_forward_desc_init dnnl_dilated_deconvolution_forward_desc_init
+#define dnnl_deconvolution_backward_data_desc_init                                                 \
+    dnnl_dilated_deconvolution_backward_data_desc_init
+#define dnnl_deconvolution_backward_weights_desc_init                                              \
+    dnnl_dilated_deconvolution_backward_weights_desc_init
+#define dnnl_softmax_forward_desc_init dnnl_softmax_v2_forward_desc_init
+#define dnnl_softmax_backward_desc_init dnnl_softmax_v2_backward_desc_init
+#define dnnl_pooling_forward_desc_init dnnl_pooling_v2_forward_desc_init
+#define dnnl_pooling_backward_desc_init dnnl_pooling_v2_backward_desc_init
+#define dnnl_lstm_forward_desc_init dnnl_lstm_forward_desc_init_v3
+#define dnnl_lstm_backward_desc_init dnnl_lstm_backward_desc_init_v3
 
-dnnl_status_t dnnl_vanilla_rnn_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t activation, dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,
-    float alpha, float beta, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_vanilla_rnn_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t activation, dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,
-    const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,
-    const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,
-    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,
-    const_dnnl_memory_desc_t diff_dst_iter, unsigned flags, float alpha, float beta,
-    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_lstm_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t src_iter_c,
-    const_dnnl_memory_desc_t weights_layer, const_dnnl_memory_desc_t weights_iter,
-    const_dnnl_memory_desc_t weights_peephole, const_dnnl_memory_desc_t weights_projection,
-    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst_layer,
-    const_dnnl_memory_desc_t dst_iter, const_dnnl_memory_desc_t dst_iter_c, unsigned flags,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_lstm_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t src_iter_c,
-    const_dnnl_memory_desc_t weights_layer, const_dnnl_memory_desc_t weights_iter,
-    const_dnnl_memory_desc_t weights_peephole, const_dnnl_memory_desc_t weights_projection,
-    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst_layer,
-    const_dnnl_memory_desc_t dst_iter, const_dnnl_memory_desc_t dst_iter_c,
-    const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,
-    const_dnnl_memory_desc_t diff_src_iter_c, const_dnnl_memory_desc_t diff_weights_layer,
-    const_dnnl_memory_desc_t diff_weights_iter, const_dnnl_memory_desc_t diff_weights_peephole,
-    const_dnnl_memory_desc_t diff_weights_projection, const_dnnl_memory_desc_t diff_bias,
-    const_dnnl_memory_desc_t diff_dst_layer, const_dnnl_memory_desc_t diff_dst_iter,
-    const_dnnl_memory_desc_t diff_dst_iter_c, unsigned flags, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-/* gru and lbr_gru take the same arguments. */
-#define DECLARE_GRU(gru)                                                                           \
-    dnnl_status_t dnnl_##gru##_forward_primitive_desc_create(                                      \
-        dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \
-        dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,                        \
-        const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,                 \
-        const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,                      \
-        const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,     \
-        const_dnnl_primitive_attr_t attr);                                                         \
-    dnnl_status_t dnnl_##gru##_backward_primitive_desc_create(                                     \
-        dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \
-        dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,                        \
-        const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,                 \
-        const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,                      \
-        const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,                     \
-        const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,           \
-        const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,   \
-        const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,               \
-        const_dnnl_memory_desc_t diff_dst_iter, unsigned flags,                                    \
-        const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr)
-DECLARE_GRU(gru);
-DECLARE_GRU(lbr_gru);
-#undef DECLARE_GRU
+/* Make the description of a primitive: dnnl_<name>_primitive_desc_create of version 3, whose
+ * arguments after the engine and before the attributes follow. d is an onednn_descriptors_t.
+ * ONEDNN_V3(argument) is an argument that 2.6 does not have. */
+#define ONEDNN_FORWARD(out, d, name, ...)                                                          \
+    onednn_v2_create(out, onednn_engine(), NULL, (d)->attr, (d)->operation,                        \
+                     dnnl_##name##_desc_init((void *)(d)->operation, __VA_ARGS__))
+#define ONEDNN_BACKWARD_OF(out, d, name, ...)                                                      \
+    onednn_v2_create(out, onednn_engine(), (d)->forward, (d)->attr, (d)->operation,                \
+                     dnnl_##name##_desc_init((void *)(d)->operation, __VA_ARGS__))
+#define ONEDNN_V3(argument)
+
+#else
+
+typedef char onednn_operation_t; /* not used */
+
+#define ONEDNN_FORWARD(out, d, name, ...)                                                          \
+    dnnl_##name##_primitive_desc_create(out, onednn_engine(), __VA_ARGS__, (d)->attr)
+#define ONEDNN_BACKWARD_OF(out, d, name, ...)                                                      \
+    dnnl_##name##_primitive_desc_create(out, onednn_engine(), __VA_ARGS__, (d)->forward, (d)->attr)
+#define ONEDNN_V3(argument) argument,
+
 #endif
 #endif

@@ -117,18 +117,17 @@ static dnnl_status_t describe_deconvolution(const onednn_problem_t *p,
                                             const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_desc_t first = NULL;
-    dnnl_engine_t engine = onednn_engine();
-    dnnl_status_t status = dnnl_deconvolution_forward_primitive_desc_create(
-        &first, engine, prop_of(p), dnnl_deconvolution_direct, d->md[ONEDNN_ARGUMENT_SRC],
-        d->md[ONEDNN_ARGUMENT_WEIGHT], d->md[ONEDNN_ARGUMENT_BIAS], d->md[ONEDNN_ARGUMENT_DST],
-        p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
+    dnnl_status_t status = ONEDNN_FORWARD(
+        &first, d, deconvolution_forward, prop_of(p), dnnl_deconvolution_direct,
+        d->md[ONEDNN_ARGUMENT_SRC], d->md[ONEDNN_ARGUMENT_WEIGHT], d->md[ONEDNN_ARGUMENT_BIAS],
+        d->md[ONEDNN_ARGUMENT_DST], p->stride, dilation, p->pad_begin, p->pad_end);
     if (status != dnnl_success) return status;
-    status = dnnl_deconvolution_forward_primitive_desc_create(
-        out, engine, prop_of(p), dnnl_deconvolution_direct,
-        dnnl_primitive_desc_query_md(first, dnnl_query_src_md, 0),
-        dnnl_primitive_desc_query_md(first, dnnl_query_weights_md, 0), d->md[ONEDNN_ARGUMENT_BIAS],
-        dnnl_primitive_desc_query_md(first, dnnl_query_dst_md, 0), p->stride, dilation,
-        p->pad_begin, p->pad_end, d->attr);
+    status = ONEDNN_FORWARD(out, d, deconvolution_forward, prop_of(p), dnnl_deconvolution_direct,
+                            dnnl_primitive_desc_query_md(first, dnnl_query_src_md, 0),
+                            dnnl_primitive_desc_query_md(first, dnnl_query_weights_md, 0),
+                            d->md[ONEDNN_ARGUMENT_BIAS],
+                            dnnl_primitive_desc_query_md(first, dnnl_query_dst_md, 0), p->stride,
+                            dilation, p->pad_begin, p->pad_end);
     dnnl_primitive_desc_destroy(first);
     return status;
 }
@@ -136,21 +135,18 @@ static dnnl_status_t describe_deconvolution(const onednn_problem_t *p,
 static dnnl_status_t describe_windowed(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                        dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
     const_dnnl_memory_desc_t src = d->md[ONEDNN_ARGUMENT_SRC], dst = d->md[ONEDNN_ARGUMENT_DST];
     dnnl_dims_t dilation = {0};
     for (int i = 0; i < p->src[0].rank - 2; i++) dilation[i] = p->dilation[i] - 1;
     switch (p->kind) {
     case ONEDNN_CONVOLUTION:
-        return dnnl_convolution_forward_primitive_desc_create(
-            out, engine, prop_of(p), d->algorithm, src, d->md[ONEDNN_ARGUMENT_WEIGHT],
-            d->md[ONEDNN_ARGUMENT_BIAS], dst, p->stride, dilation, p->pad_begin, p->pad_end,
-            d->attr);
+        return ONEDNN_FORWARD(out, d, convolution_forward, prop_of(p), d->algorithm, src,
+                              d->md[ONEDNN_ARGUMENT_WEIGHT], d->md[ONEDNN_ARGUMENT_BIAS], dst,
+                              p->stride, dilation, p->pad_begin, p->pad_end);
     case ONEDNN_DECONVOLUTION: return describe_deconvolution(p, d, dilation, out);
     default:
-        return dnnl_pooling_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
-                                                          src, dst, p->stride, p->kernel, dilation,
-                                                          p->pad_begin, p->pad_end, d->attr);
+        return ONEDNN_FORWARD(out, d, pooling_forward, prop_of(p), d->algorithm, src, dst,
+                              p->stride, p->kernel, dilation, p->pad_begin, p->pad_end);
     }
 }
 
@@ -167,16 +163,17 @@ unsigned onednn_norm_flags(const onednn_problem_t *p)
 static dnnl_status_t describe_norm(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                    dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
-    const_dnnl_memory_desc_t src = d->md[ONEDNN_ARGUMENT_SRC], dst = d->md[ONEDNN_ARGUMENT_DST];
+    const_dnnl_memory_desc_t src = d->md[ONEDNN_ARGUMENT_SRC];
     if (p->kind == ONEDNN_BATCH_NORM)
-        return dnnl_batch_normalization_forward_primitive_desc_create(
-            out, engine, prop_of(p), src, dst, p->epsilon, onednn_norm_flags(p), d->attr);
+        return ONEDNN_FORWARD(out, d, batch_normalization_forward, prop_of(p), src,
+                              ONEDNN_V3(d->md[ONEDNN_ARGUMENT_DST]) p->epsilon,
+                              onednn_norm_flags(p));
     if (p->kind == ONEDNN_LAYER_NORM)
-        return dnnl_layer_normalization_forward_primitive_desc_create(
-            out, engine, prop_of(p), src, dst, NULL, p->epsilon, onednn_norm_flags(p), d->attr);
-    return dnnl_lrn_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm, src, dst,
-                                                  p->size, p->alpha, p->beta, p->k, d->attr);
+        return ONEDNN_FORWARD(out, d, layer_normalization_forward, prop_of(p), src,
+                              ONEDNN_V3(d->md[ONEDNN_ARGUMENT_DST]) NULL, p->epsilon,
+                              onednn_norm_flags(p));
+    return ONEDNN_FORWARD(out, d, lrn_forward, prop_of(p), d->algorithm, src,
+                          ONEDNN_V3(d->md[ONEDNN_ARGUMENT_DST]) p->size, p->alpha, p->beta, p->k);
 }
 
 static dnnl_status_t describe(const onednn_problem_t *p, const onednn_descriptors_t *d,
@@ -192,24 +189,21 @@ static dnnl_status_t describe(const onednn_problem_t *p, const onednn_descriptor
     case ONEDNN_LAYER_NORM:
     case ONEDNN_LRN: return describe_norm(p, d, out);
     case ONEDNN_INNER_PRODUCT:
-        return dnnl_inner_product_forward_primitive_desc_create(
-            out, engine, prop_of(p), src, d->md[ONEDNN_ARGUMENT_WEIGHT],
-            d->md[ONEDNN_ARGUMENT_BIAS], dst, d->attr);
+        return ONEDNN_FORWARD(out, d, inner_product_forward, prop_of(p), src,
+                              d->md[ONEDNN_ARGUMENT_WEIGHT], d->md[ONEDNN_ARGUMENT_BIAS], dst);
     case ONEDNN_MATMUL:
-        return dnnl_matmul_primitive_desc_create(out, engine, src, d->md[ONEDNN_ARGUMENT_WEIGHT],
-                                                 d->md[ONEDNN_ARGUMENT_BIAS], dst, d->attr);
+        return ONEDNN_FORWARD(out, d, matmul, src, d->md[ONEDNN_ARGUMENT_WEIGHT],
+                              d->md[ONEDNN_ARGUMENT_BIAS], dst);
     case ONEDNN_ELTWISE:
-        return dnnl_eltwise_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
-                                                          src, dst, p->alpha, p->beta, d->attr);
+        return ONEDNN_FORWARD(out, d, eltwise_forward, prop_of(p), d->algorithm, src,
+                              ONEDNN_V3(dst) p->alpha, p->beta);
     case ONEDNN_BINARY:
-        return dnnl_binary_primitive_desc_create(out, engine, d->algorithm, src,
-                                                 d->md[ONEDNN_ARGUMENT_SRC + 1], dst, d->attr);
+        return ONEDNN_FORWARD(out, d, binary, d->algorithm, src, d->md[ONEDNN_ARGUMENT_SRC + 1],
+                              dst);
     case ONEDNN_SOFTMAX:
-        return dnnl_softmax_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
-                                                          src, dst, p->axis, d->attr);
+        return ONEDNN_FORWARD(out, d, softmax_forward, prop_of(p), d->algorithm, src, dst, p->axis);
     case ONEDNN_RESAMPLING:
-        return dnnl_resampling_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
-                                                             NULL, src, dst, d->attr);
+        return ONEDNN_FORWARD(out, d, resampling_forward, prop_of(p), d->algorithm, NULL, src, dst);
     case ONEDNN_RNN: return onednn_describe_rnn(p, d, out);
     case ONEDNN_REORDER:
         return dnnl_reorder_primitive_desc_create(out, src, engine, dst, engine, d->attr);
@@ -217,13 +211,33 @@ static dnnl_status_t describe(const onednn_problem_t *p, const onednn_descriptor
     return dnnl_invalid_arguments;
 }
 
+/* In 2.6, eltwise, norms and lrn have one descriptor for input and output, so it rejects problems
+ * that have two. Version 3 would run a reference implementation. */
+static bool needs_two_descriptors(const onednn_problem_t *p, const onednn_descriptors_t *d,
+                                  bool is_forward)
+{
+    const bool has_one = p->kind == ONEDNN_ELTWISE || p->kind == ONEDNN_LRN ||
+                         p->kind == ONEDNN_BATCH_NORM || p->kind == ONEDNN_LAYER_NORM;
+    const_dnnl_memory_desc_t in =
+        d->md[is_forward ? ONEDNN_ARGUMENT_SRC : ONEDNN_ARGUMENT_DIFF_DST];
+    const_dnnl_memory_desc_t out =
+        d->md[is_forward ? ONEDNN_ARGUMENT_DST : ONEDNN_ARGUMENT_DIFF_SRC];
+    dnnl_format_kind_t kind = dnnl_format_kind_any;
+    if (DNNL_VERSION_MAJOR > 2 || !has_one) return false;
+    dnnl_memory_desc_query(out, dnnl_query_format_kind, &kind);
+    return kind != dnnl_format_kind_any && !dnnl_memory_desc_equal(in, out);
+}
+
 dnnl_status_t onednn_describe_problem(context_t *ctx, const onednn_problem_t *problem,
                                       dnnl_primitive_desc_t *out)
 {
-    onednn_descriptors_t d = {0};
+    onednn_operation_t operation;
+    onednn_descriptors_t d = {.operation = &operation};
     bool is_forward = problem->propagation == ONEDNN_INFERENCE ||
                       problem->propagation == ONEDNN_TRAINING;
     dnnl_status_t status = descriptors_init(ctx, problem, &d);
+    if (status == dnnl_success && needs_two_descriptors(problem, &d, is_forward))
+        status = dnnl_unimplemented;
     if (status == dnnl_success)
         status = is_forward ? describe(problem, &d, out)
                             : onednn_describe_backward(problem, &d, out);

@@ -5,34 +5,30 @@
 static dnnl_status_t describe_convolution(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                           const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
     const_dnnl_memory_desc_t diff_dst = d->md[ONEDNN_ARGUMENT_DIFF_DST];
     if (p->propagation == ONEDNN_BACKWARD_DATA)
-        return dnnl_convolution_backward_data_primitive_desc_create(
-            out, engine, d->algorithm, d->md[ONEDNN_ARGUMENT_DIFF_SRC],
-            d->md[ONEDNN_ARGUMENT_WEIGHT], diff_dst, p->stride, dilation, p->pad_begin, p->pad_end,
-            d->forward, d->attr);
-    return dnnl_convolution_backward_weights_primitive_desc_create(
-        out, engine, d->algorithm, d->md[ONEDNN_ARGUMENT_SRC], d->md[ONEDNN_ARGUMENT_DIFF_WEIGHT],
-        d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, p->stride, dilation, p->pad_begin, p->pad_end,
-        d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, convolution_backward_data, d->algorithm,
+                                  d->md[ONEDNN_ARGUMENT_DIFF_SRC], d->md[ONEDNN_ARGUMENT_WEIGHT],
+                                  diff_dst, p->stride, dilation, p->pad_begin, p->pad_end);
+    return ONEDNN_BACKWARD_OF(out, d, convolution_backward_weights, d->algorithm,
+                              d->md[ONEDNN_ARGUMENT_SRC], d->md[ONEDNN_ARGUMENT_DIFF_WEIGHT],
+                              d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, p->stride, dilation,
+                              p->pad_begin, p->pad_end);
 }
 
 static dnnl_status_t describe_deconvolution(const onednn_problem_t *p,
                                             const onednn_descriptors_t *d,
                                             const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
     const_dnnl_memory_desc_t diff_dst = d->md[ONEDNN_ARGUMENT_DIFF_DST];
     if (p->propagation == ONEDNN_BACKWARD_DATA)
-        return dnnl_deconvolution_backward_data_primitive_desc_create(
-            out, engine, dnnl_deconvolution_direct, d->md[ONEDNN_ARGUMENT_DIFF_SRC],
-            d->md[ONEDNN_ARGUMENT_WEIGHT], diff_dst, p->stride, dilation, p->pad_begin, p->pad_end,
-            d->forward, d->attr);
-    return dnnl_deconvolution_backward_weights_primitive_desc_create(
-        out, engine, dnnl_deconvolution_direct, d->md[ONEDNN_ARGUMENT_SRC],
-        d->md[ONEDNN_ARGUMENT_DIFF_WEIGHT], d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, p->stride,
-        dilation, p->pad_begin, p->pad_end, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, deconvolution_backward_data, dnnl_deconvolution_direct,
+                                  d->md[ONEDNN_ARGUMENT_DIFF_SRC], d->md[ONEDNN_ARGUMENT_WEIGHT],
+                                  diff_dst, p->stride, dilation, p->pad_begin, p->pad_end);
+    return ONEDNN_BACKWARD_OF(out, d, deconvolution_backward_weights, dnnl_deconvolution_direct,
+                              d->md[ONEDNN_ARGUMENT_SRC], d->md[ONEDNN_ARGUMENT_DIFF_WEIGHT],
+                              d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, p->stride, dilation,
+                              p->pad_begin, p->pad_end);
 }
 
 static dnnl_status_t describe_windowed(const onednn_problem_t *p, const onednn_descriptors_t *d,
@@ -42,31 +38,28 @@ static dnnl_status_t describe_windowed(const onednn_problem_t *p, const onednn_d
     for (int i = 0; i < p->diff_dst->rank - 2; i++) dilation[i] = p->dilation[i] - 1;
     if (p->kind == ONEDNN_CONVOLUTION) return describe_convolution(p, d, dilation, out);
     if (p->kind == ONEDNN_DECONVOLUTION) return describe_deconvolution(p, d, dilation, out);
-    return dnnl_pooling_backward_primitive_desc_create(
-        out, onednn_engine(), d->algorithm, d->md[ONEDNN_ARGUMENT_DIFF_SRC],
-        d->md[ONEDNN_ARGUMENT_DIFF_DST], p->stride, p->kernel, dilation, p->pad_begin, p->pad_end,
-        d->forward, d->attr);
+    return ONEDNN_BACKWARD_OF(out, d, pooling_backward, d->algorithm,
+                              d->md[ONEDNN_ARGUMENT_DIFF_SRC], d->md[ONEDNN_ARGUMENT_DIFF_DST],
+                              p->stride, p->kernel, dilation, p->pad_begin, p->pad_end);
 }
 
 static dnnl_status_t describe_norm(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                    dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
     const_dnnl_memory_desc_t src = d->md[ONEDNN_ARGUMENT_SRC];
-    const_dnnl_memory_desc_t diff_src = d->md[ONEDNN_ARGUMENT_DIFF_SRC];
     const_dnnl_memory_desc_t diff_dst = d->md[ONEDNN_ARGUMENT_DIFF_DST];
     dnnl_prop_kind_t prop = p->propagation == ONEDNN_BACKWARD ? dnnl_backward : dnnl_backward_data;
     if (p->kind == ONEDNN_BATCH_NORM)
-        return dnnl_batch_normalization_backward_primitive_desc_create(
-            out, engine, prop, diff_src, diff_dst, src, p->epsilon, onednn_norm_flags(p),
-            d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, batch_normalization_backward, prop,
+                                  ONEDNN_V3(d->md[ONEDNN_ARGUMENT_DIFF_SRC]) diff_dst, src,
+                                  p->epsilon, onednn_norm_flags(p));
     if (p->kind == ONEDNN_LAYER_NORM)
-        return dnnl_layer_normalization_backward_primitive_desc_create(
-            out, engine, prop, diff_src, diff_dst, src, NULL, p->epsilon, onednn_norm_flags(p),
-            d->forward, d->attr);
-    return dnnl_lrn_backward_primitive_desc_create(out, engine, d->algorithm, diff_src, diff_dst,
-                                                   src, p->size, p->alpha, p->beta, p->k,
-                                                   d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, layer_normalization_backward, prop,
+                                  ONEDNN_V3(d->md[ONEDNN_ARGUMENT_DIFF_SRC]) diff_dst, src, NULL,
+                                  p->epsilon, onednn_norm_flags(p));
+    return ONEDNN_BACKWARD_OF(out, d, lrn_backward, d->algorithm,
+                              ONEDNN_V3(d->md[ONEDNN_ARGUMENT_DIFF_SRC]) diff_dst, src, p->size,
+                              p->alpha, p->beta, p->k);
 }
 
 static dnnl_status_t describe_product(const onednn_problem_t *p, const onednn_descriptors_t *d,
@@ -74,12 +67,12 @@ static dnnl_status_t describe_product(const onednn_problem_t *p, const onednn_de
 {
     const_dnnl_memory_desc_t diff_dst = d->md[ONEDNN_ARGUMENT_DIFF_DST];
     if (p->propagation == ONEDNN_BACKWARD_DATA)
-        return dnnl_inner_product_backward_data_primitive_desc_create(
-            out, onednn_engine(), d->md[ONEDNN_ARGUMENT_DIFF_SRC], d->md[ONEDNN_ARGUMENT_WEIGHT],
-            diff_dst, d->forward, d->attr);
-    return dnnl_inner_product_backward_weights_primitive_desc_create(
-        out, onednn_engine(), d->md[ONEDNN_ARGUMENT_SRC], d->md[ONEDNN_ARGUMENT_DIFF_WEIGHT],
-        d->md[ONEDNN_ARGUMENT_DIFF_BIAS], diff_dst, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, inner_product_backward_data,
+                                  d->md[ONEDNN_ARGUMENT_DIFF_SRC], d->md[ONEDNN_ARGUMENT_WEIGHT],
+                                  diff_dst);
+    return ONEDNN_BACKWARD_OF(out, d, inner_product_backward_weights, d->md[ONEDNN_ARGUMENT_SRC],
+                              d->md[ONEDNN_ARGUMENT_DIFF_WEIGHT], d->md[ONEDNN_ARGUMENT_DIFF_BIAS],
+                              diff_dst);
 }
 
 /* True if oneDNN computes the gradient that p->propagation requests. Kinds with a weight have
@@ -101,7 +94,6 @@ static bool has_gradients(const onednn_problem_t *p)
 dnnl_status_t onednn_describe_backward(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                        dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
     const_dnnl_memory_desc_t diff_src = d->md[ONEDNN_ARGUMENT_DIFF_SRC];
     const_dnnl_memory_desc_t diff_dst = d->md[ONEDNN_ARGUMENT_DIFF_DST];
     const_dnnl_memory_desc_t dst = d->md[ONEDNN_ARGUMENT_DST];
@@ -115,15 +107,15 @@ dnnl_status_t onednn_describe_backward(const onednn_problem_t *p, const onednn_d
     case ONEDNN_LRN: return describe_norm(p, d, out);
     case ONEDNN_INNER_PRODUCT: return describe_product(p, d, out);
     case ONEDNN_ELTWISE:
-        return dnnl_eltwise_backward_primitive_desc_create(
-            out, engine, d->algorithm, diff_src, diff_dst,
-            p->from_dst ? dst : d->md[ONEDNN_ARGUMENT_SRC], p->alpha, p->beta, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(
+            out, d, eltwise_backward, d->algorithm, ONEDNN_V3(diff_src) diff_dst,
+            p->from_dst ? dst : d->md[ONEDNN_ARGUMENT_SRC], p->alpha, p->beta);
     case ONEDNN_SOFTMAX:
-        return dnnl_softmax_backward_primitive_desc_create(
-            out, engine, d->algorithm, diff_src, diff_dst, dst, p->axis, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, softmax_backward, d->algorithm, diff_src, diff_dst, dst,
+                                  p->axis);
     case ONEDNN_RESAMPLING:
-        return dnnl_resampling_backward_primitive_desc_create(
-            out, engine, d->algorithm, NULL, diff_src, diff_dst, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, resampling_backward, d->algorithm, NULL, diff_src,
+                                  diff_dst);
     case ONEDNN_RNN: return onednn_describe_rnn(p, d, out);
     case ONEDNN_MATMUL:
     case ONEDNN_BINARY:

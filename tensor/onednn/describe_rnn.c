@@ -27,29 +27,28 @@ static dnnl_alg_kind_t activation(const onednn_problem_t *p)
 static dnnl_status_t describe_forward(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                       dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
     dnnl_rnn_direction_t direction = directions[p->direction];
     dnnl_prop_kind_t prop = p->propagation == ONEDNN_TRAINING ? dnnl_forward_training
                                                               : dnnl_forward_inference;
     switch (p->algorithm) {
     case ONEDNN_RNN_TANH:
     case ONEDNN_RNN_RELU:
-        return dnnl_vanilla_rnn_forward_primitive_desc_create(
-            out, engine, prop, activation(p), direction, d->md[SRC], d->md[SRC + 1], d->md[WEIGHT],
-            d->md[WEIGHT + 1], d->md[BIAS], d->md[DST], d->md[DST + 1], 0, 0.0f, 0.0f, d->attr);
+        return ONEDNN_FORWARD(out, d, vanilla_rnn_forward, prop, activation(p), direction,
+                              d->md[SRC], d->md[SRC + 1], d->md[WEIGHT], d->md[WEIGHT + 1],
+                              d->md[BIAS], d->md[DST], d->md[DST + 1], 0, 0.0f, 0.0f);
     case ONEDNN_RNN_LSTM:
-        return dnnl_lstm_forward_primitive_desc_create(
-            out, engine, prop, direction, d->md[SRC], d->md[SRC + 1], d->md[SRC + 2], d->md[WEIGHT],
-            d->md[WEIGHT + 1], d->md[WEIGHT + 2], d->md[WEIGHT + 3], d->md[BIAS], d->md[DST],
-            d->md[DST + 1], d->md[DST + 2], 0, d->attr);
+        return ONEDNN_FORWARD(out, d, lstm_forward, prop, direction, d->md[SRC], d->md[SRC + 1],
+                              d->md[SRC + 2], d->md[WEIGHT], d->md[WEIGHT + 1], d->md[WEIGHT + 2],
+                              d->md[WEIGHT + 3], d->md[BIAS], d->md[DST], d->md[DST + 1],
+                              d->md[DST + 2], 0);
     case ONEDNN_RNN_GRU:
-        return dnnl_gru_forward_primitive_desc_create(
-            out, engine, prop, direction, d->md[SRC], d->md[SRC + 1], d->md[WEIGHT],
-            d->md[WEIGHT + 1], d->md[BIAS], d->md[DST], d->md[DST + 1], 0, d->attr);
+        return ONEDNN_FORWARD(out, d, gru_forward, prop, direction, d->md[SRC], d->md[SRC + 1],
+                              d->md[WEIGHT], d->md[WEIGHT + 1], d->md[BIAS], d->md[DST],
+                              d->md[DST + 1], 0);
     case ONEDNN_RNN_LBR_GRU:
-        return dnnl_lbr_gru_forward_primitive_desc_create(
-            out, engine, prop, direction, d->md[SRC], d->md[SRC + 1], d->md[WEIGHT],
-            d->md[WEIGHT + 1], d->md[BIAS], d->md[DST], d->md[DST + 1], 0, d->attr);
+        return ONEDNN_FORWARD(out, d, lbr_gru_forward, prop, direction, d->md[SRC], d->md[SRC + 1],
+                              d->md[WEIGHT], d->md[WEIGHT + 1], d->md[BIAS], d->md[DST],
+                              d->md[DST + 1], 0);
     default: return dnnl_invalid_arguments;
     }
 }
@@ -57,38 +56,37 @@ static dnnl_status_t describe_forward(const onednn_problem_t *p, const onednn_de
 dnnl_status_t onednn_describe_rnn(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                   dnnl_primitive_desc_t *out)
 {
-    dnnl_engine_t engine = onednn_engine();
     dnnl_rnn_direction_t direction = directions[p->direction];
     if (p->propagation != ONEDNN_BACKWARD) return describe_forward(p, d, out);
     switch (p->algorithm) {
     case ONEDNN_RNN_TANH:
     case ONEDNN_RNN_RELU:
-        return dnnl_vanilla_rnn_backward_primitive_desc_create(
-            out, engine, dnnl_backward, activation(p), direction, d->md[SRC], d->md[SRC + 1],
-            d->md[WEIGHT], d->md[WEIGHT + 1], d->md[BIAS], d->md[DST], d->md[DST + 1],
-            d->md[DIFF_SRC], d->md[DIFF_SRC + 1], d->md[DIFF_WEIGHT], d->md[DIFF_WEIGHT + 1],
-            d->md[DIFF_BIAS], d->md[DIFF_DST], d->md[DIFF_DST + 1], 0, 0.0f, 0.0f, d->forward,
-            d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, vanilla_rnn_backward, dnnl_backward, activation(p),
+                                  direction, d->md[SRC], d->md[SRC + 1], d->md[WEIGHT],
+                                  d->md[WEIGHT + 1], d->md[BIAS], d->md[DST], d->md[DST + 1],
+                                  d->md[DIFF_SRC], d->md[DIFF_SRC + 1], d->md[DIFF_WEIGHT],
+                                  d->md[DIFF_WEIGHT + 1], d->md[DIFF_BIAS], d->md[DIFF_DST],
+                                  d->md[DIFF_DST + 1], 0, 0.0f, 0.0f);
     case ONEDNN_RNN_LSTM:
-        return dnnl_lstm_backward_primitive_desc_create(
-            out, engine, dnnl_backward, direction, d->md[SRC], d->md[SRC + 1], d->md[SRC + 2],
-            d->md[WEIGHT], d->md[WEIGHT + 1], d->md[WEIGHT + 2], d->md[WEIGHT + 3], d->md[BIAS],
-            d->md[DST], d->md[DST + 1], d->md[DST + 2], d->md[DIFF_SRC], d->md[DIFF_SRC + 1],
-            d->md[DIFF_SRC + 2], d->md[DIFF_WEIGHT], d->md[DIFF_WEIGHT + 1], d->md[DIFF_WEIGHT + 2],
-            d->md[DIFF_WEIGHT + 3], d->md[DIFF_BIAS], d->md[DIFF_DST], d->md[DIFF_DST + 1],
-            d->md[DIFF_DST + 2], 0, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(
+            out, d, lstm_backward, dnnl_backward, direction, d->md[SRC], d->md[SRC + 1],
+            d->md[SRC + 2], d->md[WEIGHT], d->md[WEIGHT + 1], d->md[WEIGHT + 2], d->md[WEIGHT + 3],
+            d->md[BIAS], d->md[DST], d->md[DST + 1], d->md[DST + 2], d->md[DIFF_SRC],
+            d->md[DIFF_SRC + 1], d->md[DIFF_SRC + 2], d->md[DIFF_WEIGHT], d->md[DIFF_WEIGHT + 1],
+            d->md[DIFF_WEIGHT + 2], d->md[DIFF_WEIGHT + 3], d->md[DIFF_BIAS], d->md[DIFF_DST],
+            d->md[DIFF_DST + 1], d->md[DIFF_DST + 2], 0);
     case ONEDNN_RNN_GRU:
-        return dnnl_gru_backward_primitive_desc_create(
-            out, engine, dnnl_backward, direction, d->md[SRC], d->md[SRC + 1], d->md[WEIGHT],
-            d->md[WEIGHT + 1], d->md[BIAS], d->md[DST], d->md[DST + 1], d->md[DIFF_SRC],
-            d->md[DIFF_SRC + 1], d->md[DIFF_WEIGHT], d->md[DIFF_WEIGHT + 1], d->md[DIFF_BIAS],
-            d->md[DIFF_DST], d->md[DIFF_DST + 1], 0, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, gru_backward, dnnl_backward, direction, d->md[SRC],
+                                  d->md[SRC + 1], d->md[WEIGHT], d->md[WEIGHT + 1], d->md[BIAS],
+                                  d->md[DST], d->md[DST + 1], d->md[DIFF_SRC], d->md[DIFF_SRC + 1],
+                                  d->md[DIFF_WEIGHT], d->md[DIFF_WEIGHT + 1], d->md[DIFF_BIAS],
+                                  d->md[DIFF_DST], d->md[DIFF_DST + 1], 0);
     case ONEDNN_RNN_LBR_GRU:
-        return dnnl_lbr_gru_backward_primitive_desc_create(
-            out, engine, dnnl_backward, direction, d->md[SRC], d->md[SRC + 1], d->md[WEIGHT],
-            d->md[WEIGHT + 1], d->md[BIAS], d->md[DST], d->md[DST + 1], d->md[DIFF_SRC],
-            d->md[DIFF_SRC + 1], d->md[DIFF_WEIGHT], d->md[DIFF_WEIGHT + 1], d->md[DIFF_BIAS],
-            d->md[DIFF_DST], d->md[DIFF_DST + 1], 0, d->forward, d->attr);
+        return ONEDNN_BACKWARD_OF(out, d, lbr_gru_backward, dnnl_backward, direction, d->md[SRC],
+                                  d->md[SRC + 1], d->md[WEIGHT], d->md[WEIGHT + 1], d->md[BIAS],
+                                  d->md[DST], d->md[DST + 1], d->md[DIFF_SRC], d->md[DIFF_SRC + 1],
+                                  d->md[DIFF_WEIGHT], d->md[DIFF_WEIGHT + 1], d->md[DIFF_BIAS],
+                                  d->md[DIFF_DST], d->md[DIFF_DST + 1], 0);
     default: return dnnl_invalid_arguments;
     }
 }

@@ -107,6 +107,7 @@ typedef struct onednn_descriptors {
     dnnl_post_ops_t post;
     dnnl_alg_kind_t algorithm;
     const_dnnl_primitive_desc_t forward; /* NULL: none */
+    onednn_operation_t *operation;       /* oneDNN 2.6 only */
 } onednn_descriptors_t;
 
 /* Returns a text such as "windows beyond 2^31 bytes" if a number of the problem, or of the formats

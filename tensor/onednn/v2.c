@@ -3,7 +3,6 @@
 
 #if DNNL_VERSION_MAJOR == 2
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* In this file, these names mean oneDNN's own functions; api.h redefines them. */
@@ -90,160 +89,13 @@ dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t att
     return dnnl_primitive_attr_set_zero_points(attr, arg, 1, mask, &at_run);
 }
 
-/* The functions below fill an operation descriptor, and then call this function to create a
- * primitive descriptor from it. */
-static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                            const_dnnl_primitive_attr_t attr, const void *op_desc,
-                            dnnl_status_t status)
+dnnl_status_t onednn_v2_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                               const_dnnl_primitive_desc_t forward,
+                               const_dnnl_primitive_attr_t attr, const onednn_operation_t *op,
+                               dnnl_status_t status)
 {
     if (status != dnnl_success) return status;
-    return dnnl_primitive_desc_create(pd, op_desc, attr, engine, NULL);
-}
-
-dnnl_status_t dnnl_binary_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                dnnl_alg_kind_t alg_kind,
-                                                const_dnnl_memory_desc_t src0,
-                                                const_dnnl_memory_desc_t src1,
-                                                const_dnnl_memory_desc_t dst,
-                                                const_dnnl_primitive_attr_t attr)
-{
-    dnnl_binary_desc_t op;
-    return create(pd, engine, attr, &op, dnnl_binary_desc_init(&op, alg_kind, src0, src1, dst));
-}
-
-dnnl_status_t dnnl_convolution_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights,
-    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst, const dnnl_dims_t strides,
-    const dnnl_dims_t dilates, const dnnl_dims_t padding_l, const dnnl_dims_t padding_r,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_convolution_desc_t op;
-    return create(pd, engine, attr, &op,
-                  dnnl_dilated_convolution_forward_desc_init(&op, prop_kind, alg_kind, src, weights,
-                                                             bias, dst, strides, dilates, padding_l,
-                                                             padding_r));
-}
-
-dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights,
-    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst, const dnnl_dims_t strides,
-    const dnnl_dims_t dilates, const dnnl_dims_t padding_l, const dnnl_dims_t padding_r,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_deconvolution_desc_t op;
-    return create(pd, engine, attr, &op,
-                  dnnl_dilated_deconvolution_forward_desc_init(&op, prop_kind, alg_kind, src,
-                                                               weights, bias, dst, strides, dilates,
-                                                               padding_l, padding_r));
-}
-
-/* False if input and output have different descriptors. In 2.6, eltwise, norms and lrn have one
- * descriptor for both, so such calls are rejected. Version 3 would run a reference
- * implementation. */
-static bool same_descriptor(const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst)
-{
-    return dst->format_kind == dnnl_format_kind_any || dnnl_memory_desc_equal(src, dst);
-}
-
-dnnl_status_t dnnl_eltwise_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
-    float alpha, float beta, const_dnnl_primitive_attr_t attr)
-{
-    dnnl_eltwise_desc_t op;
-    if (!same_descriptor(src, dst)) return dnnl_unimplemented;
-    return create(pd, engine, attr, &op,
-                  dnnl_eltwise_forward_desc_init(&op, prop_kind, alg_kind, src, alpha, beta));
-}
-
-dnnl_status_t dnnl_softmax_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, int axis,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_softmax_v2_desc_t op;
-    return create(pd, engine, attr, &op,
-                  dnnl_softmax_v2_forward_desc_init(&op, prop_kind, alg_kind, src, dst, axis));
-}
-
-dnnl_status_t dnnl_pooling_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
-    const dnnl_dims_t strides, const dnnl_dims_t kernel, const dnnl_dims_t dilation,
-    const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_attr_t attr)
-{
-    dnnl_pooling_v2_desc_t op;
-    return create(pd, engine, attr, &op,
-                  dnnl_pooling_v2_forward_desc_init(&op, prop_kind, alg_kind, src, dst, strides,
-                                                    kernel, dilation, padding_l, padding_r));
-}
-
-dnnl_status_t dnnl_lrn_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
-    dnnl_dim_t local_size, float alpha, float beta, float k, const_dnnl_primitive_attr_t attr)
-{
-    dnnl_lrn_desc_t op;
-    if (!same_descriptor(src, dst)) return dnnl_unimplemented;
-    return create(
-        pd, engine, attr, &op,
-        dnnl_lrn_forward_desc_init(&op, prop_kind, alg_kind, src, local_size, alpha, beta, k));
-}
-
-dnnl_status_t dnnl_batch_normalization_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, float epsilon, unsigned flags,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_batch_normalization_desc_t op;
-    if (!same_descriptor(src, dst)) return dnnl_unimplemented;
-    return create(pd, engine, attr, &op,
-                  dnnl_batch_normalization_forward_desc_init(&op, prop_kind, src, epsilon, flags));
-}
-
-dnnl_status_t dnnl_layer_normalization_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, const_dnnl_memory_desc_t stat,
-    float epsilon, unsigned flags, const_dnnl_primitive_attr_t attr)
-{
-    dnnl_layer_normalization_desc_t op;
-    if (!same_descriptor(src, dst)) return dnnl_unimplemented;
-    return create(
-        pd, engine, attr, &op,
-        dnnl_layer_normalization_forward_desc_init(&op, prop_kind, src, stat, epsilon, flags));
-}
-
-dnnl_status_t dnnl_inner_product_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr)
-{
-    dnnl_inner_product_desc_t op;
-    return create(pd, engine, attr, &op,
-                  dnnl_inner_product_forward_desc_init(&op, prop_kind, src, weights, bias, dst));
-}
-
-dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                const_dnnl_memory_desc_t src,
-                                                const_dnnl_memory_desc_t weights,
-                                                const_dnnl_memory_desc_t bias,
-                                                const_dnnl_memory_desc_t dst,
-                                                const_dnnl_primitive_attr_t attr)
-{
-    dnnl_matmul_desc_t op;
-    return create(pd, engine, attr, &op, dnnl_matmul_desc_init(&op, src, weights, bias, dst));
-}
-
-dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_alg_kind_t alg_kind, const float *factors, const_dnnl_memory_desc_t src,
-    const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr)
-{
-    dnnl_resampling_desc_t op;
-    return create(pd, engine, attr, &op,
-                  dnnl_resampling_forward_desc_init(&op, prop_kind, alg_kind, factors, src, dst));
+    return dnnl_primitive_desc_create(out, op, attr, engine, forward);
 }
 
 #else
