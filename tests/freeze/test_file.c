@@ -2,7 +2,7 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/mini.h"
+#include "tests/support/nets/mini.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "graph/ir/graph.h"
 #include "ops/ops.h"
 #include "tests/support/frozen_file.h"
-#include "tests/support/nets.h"
+#include "tests/support/nets/nets.h"
 
 #define PATH "test_file.tessera"
 #define OTHER "test_file_other.tessera"

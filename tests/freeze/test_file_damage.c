@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tests/support/frozen_file.h"
-#include "tests/support/nets.h"
+#include "tests/support/nets/nets.h"
 
 #define PATH "test_file_damage.tessera"
 #define DAMAGED "test_file_damaged.tessera"

@@ -16,7 +16,7 @@
 
 #include "tensor/threads/progress.h"
 #include "tests/support/frozen_file.h"
-#include "tests/support/nets.h"
+#include "tests/support/nets/nets.h"
 
 #define FOLDER "test_file_kill"
 #define PATH FOLDER "/net.tessera"

@@ -13,8 +13,8 @@
 #include "graph/ir/graph.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/frozen_file.h"
-#include "tests/support/nets.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/nets.h"
+#include "tests/support/nets/subject.h"
 
 #define PATH "test_file_loading.tessera"
 #define OTHER "test_file_loading_other.tessera"

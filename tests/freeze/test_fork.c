@@ -15,7 +15,7 @@
 
 #include "module/mkldnn.h"
 #include "module/module.h"
-#include "tests/support/nets.h"
+#include "tests/support/nets/nets.h"
 
 enum { N_OUT = 10, BATCH = 3, MAX_SECONDS = 20, MAX_DEPTH = 3 };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tests/support/nets.h"
+#include "tests/support/nets/nets.h"
 
 static tensor_t *run(context_t *ctx, module_t *net, const tensor_t *x)
 {

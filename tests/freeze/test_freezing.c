@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "tests/support/mini.h"
+#include "tests/support/nets/mini.h"
 
 /* ---- attributes of every kind ---- */
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "tests/support/mini.h"
+#include "tests/support/nets/mini.h"
 
 /* Compares results of the module and its frozen form over several calls; n_left attributes must
  * stay. */

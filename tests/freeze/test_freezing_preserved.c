@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "tests/support/mini.h"
+#include "tests/support/nets/mini.h"
 
 static void drop(module_t *net, module_t *frozen)
 {

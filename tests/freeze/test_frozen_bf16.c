@@ -12,7 +12,7 @@
 #include "kernels/conv/winograd_impl.h"
 #include "tensor/convert/convert.h"
 #include "tensor/onednn/onednn.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 /* bf16 has 8 bits of precision, so the relative rounding error is at most 2^-8. */
 #define ROUNDING 0x1p-8

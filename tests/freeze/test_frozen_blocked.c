@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/program/plan.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 static const int channels[] = {1, 3, 7, 16, 17, 31};
 enum { N_CHANNELS = sizeof channels / sizeof *channels };

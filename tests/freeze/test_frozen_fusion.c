@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/program/plan.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 /* ---- every post-op after every operator that supports some ---- */
 

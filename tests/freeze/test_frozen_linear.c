@@ -12,7 +12,7 @@
 #include "module/layers.h"
 #include "ops/ops.h"
 #include "tensor/convert/convert.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 enum { MOST_ROWS = 16 };
 

@@ -8,7 +8,7 @@
 #include "graph/program/plan.h"
 #include "kernels/isa_impl.h"
 #include "module/zoo.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 static const char parameters[] = "a=96,16,1,1 b=96 c=96,1,3,3 d=24,96,1,1 e=144,24,1,1 f=144 "
                                  "g=144,1,5,5 h=24,144,1,1";

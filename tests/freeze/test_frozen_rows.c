@@ -6,7 +6,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/program/plan.h"
 #include "kernels/isa_impl.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 typedef struct problem {
     const char *parameters, *inputs, *body;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "graph/program/plan.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 #define MAX_EXAMPLES 8
 

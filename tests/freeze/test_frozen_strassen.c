@@ -13,7 +13,7 @@
 #include "ops/linear/strassen_impl.h"
 #include "ops/recurrent/recurrent_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 static int count_text(context_t *ctx, const module_t *frozen, const char *part)
 {

@@ -12,7 +12,7 @@
 #include "kernels/linear/stream_impl.h"
 #include "ops/linear/linear_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 enum { OUTPUTS = 150, CHANNELS = 20, FEATURES = CHANNELS * 100 };
 

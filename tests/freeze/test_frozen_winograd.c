@@ -9,7 +9,7 @@
 #include "graph/ir/graph.h"
 #include "graph/program/plan.h"
 #include "kernels/isa_impl.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 static const char parameters[] = "a=64,64,3,3 b=64,64,3,3 c=64,64,3,3";
 static const char input[] = "%x : f32[1,64,28,28]";

@@ -11,7 +11,7 @@
 #include "kernels/isa_impl.h"
 #include "module/recurrent.h"
 #include "tensor/threads/progress.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
 
 static const char parameters[] = "a=64,64,3,3 b=64,64,3,3 c=32,64,1,1";
 static const char input[] = "%x : f32[1,64,28,28]";

@@ -1,6 +1,6 @@
-/* Random ONNX models, chosen by the bytes of an input (tests/support/random_model.h). Each model is
- * imported at one set of sizes and runs at two: dense, operator by operator, with mkldnn weights,
- * frozen, and from a file. All results must agree. */
+/* Random ONNX models, chosen by the bytes of an input (tests/support/onnx/random_model.h). Each
+ * model is imported at one set of sizes and runs at two: dense, operator by operator, with mkldnn
+ * weights, frozen, and from a file. All results must agree. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "io/onnx/onnx.h"
 #include "module/mkldnn.h"
 #include "module/module.h"
-#include "tests/support/random_model.h"
+#include "tests/support/onnx/random_model.h"
 
 #define N_SIZES RANDOM_MODEL_RUNS
 #define MAX_NUMEL RANDOM_MODEL_NUMEL /* elements */

@@ -1,7 +1,7 @@
-/* Random ONNX models that compute with sizes (tests/support/random_sizes.h). Each is imported with
- * fixed sizes, and with open sizes at those of the first run. At other sizes, both must give the
- * same result or both fail; if the open model's guards exclude a size, an import at that size is
- * compared instead. */
+/* Random ONNX models that compute with sizes (tests/support/onnx/random_sizes.h). Each is imported
+ * with fixed sizes, and with open sizes at those of the first run. At other sizes, both must give
+ * the same result or both fail; if the open model's guards exclude a size, an import at that size
+ * is compared instead. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "graph/ir/graph_impl.h"
 #include "io/onnx/onnx.h"
 #include "module/module.h"
-#include "tests/support/random_sizes.h"
+#include "tests/support/onnx/random_sizes.h"
 
 #define MAX_NUMEL 16384 /* an input or result */
 

@@ -1,6 +1,6 @@
 /* A checkpoint continues training with the same bits. If it does not fit, nothing changes. A
  * process that is killed while saving leaves a complete file. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include <dirent.h>

@@ -11,7 +11,7 @@
 #include "dispatch/dispatch.h"
 #include "freeze/freeze.h"
 #include "io/onnx/onnx.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

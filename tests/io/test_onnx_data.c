@@ -15,7 +15,7 @@
 #ifdef TESSERA_HAVE_ONNX
 
 #include "tests/support/arrange.h"
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 /* Builds with assertions and sanitizers are slow, so they run each model in one of the five modes
  * only. The modes alternate from model to model. */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "module/signature.h"
-#include "tests/support/onnx_model.h"
-#include "tests/support/onnx_sizes.h"
+#include "tests/support/onnx/onnx_model.h"
+#include "tests/support/onnx/onnx_sizes.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -6,7 +6,7 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -17,7 +17,7 @@
 
 #include "io/onnx/onnx.h"
 #include "module/signature.h"
-#include "tests/support/onnx_runs.h"
+#include "tests/support/onnx/onnx_runs.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/exported"
 #define SAVED "test_onnx_exported.tessera"

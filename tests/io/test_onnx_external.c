@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -2,7 +2,7 @@
  * node and the reason. test_onnx_stored.c tests valid ones. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -10,7 +10,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 static const float zeros[64];
 static int n_released;

@@ -3,7 +3,7 @@
  * tests of these operators have them. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "freeze/freeze.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #define SAVED "test_onnx_indices.tessera"
 

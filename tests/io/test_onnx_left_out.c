@@ -14,7 +14,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/"
 

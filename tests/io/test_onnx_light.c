@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/program/plan.h"
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #if defined TESSERA_HAVE_ONNX && defined NDEBUG
 

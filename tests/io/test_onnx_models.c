@@ -3,7 +3,7 @@
  * imported at the sizes of its first run, and runs at the sizes of all runs. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "io/onnx/onnx.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -5,7 +5,7 @@
  * Runtime rounds intermediate floats to 8 bits, but Tessera does not. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -17,7 +17,7 @@
 #include "io/onnx/onnx.h"
 #include "tensor/file/file.h"
 #include "tests/support/drawn.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 enum { MAX_TENSORS = 12 };
 

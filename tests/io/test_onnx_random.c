@@ -1,6 +1,6 @@
-/* Random ONNX models (tests/support/random_model.h) in every mode and from a frozen file, compared
- * with ONNX Runtime. The models are the corpus of the fuzz target `model`, and those of numbered
- * seeds. random_models.py writes random_models.values, for which it calls
+/* Random ONNX models (tests/support/onnx/random_model.h) in every mode and from a frozen file,
+ * compared with ONNX Runtime. The models are the corpus of the fuzz target `model`, and those of
+ * numbered seeds. random_models.py writes random_models.values, for which it calls
  *
  *     test_onnx_random write FOLDER NAME...
  *
@@ -10,7 +10,7 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "io/onnx/onnx.h"
-#include "tests/support/random_model.h"
+#include "tests/support/onnx/random_model.h"
 
 #define CORPUS TESSERA_SOURCE_DIR "/tests/fuzz/corpus/model"
 #define VALUES TESSERA_SOURCE_DIR "/tests/io/random_models.values"

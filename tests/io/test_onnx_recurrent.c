@@ -4,7 +4,7 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

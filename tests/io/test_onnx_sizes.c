@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/onnx_sizes.h"
+#include "tests/support/onnx/onnx_sizes.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -5,7 +5,7 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/onnx_runs.h"
+#include "tests/support/onnx/onnx_runs.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/stored"
 #define SAVED "test_onnx_stored.tessera"

@@ -2,7 +2,7 @@
 #include "tests/support/support.h"
 
 #include "io/onnx/onnx.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

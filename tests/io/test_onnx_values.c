@@ -2,7 +2,7 @@
  * writes onnx_values.txt and describes its lines. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx_data.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -13,7 +13,7 @@
 
 #include "graph/program/plan.h"
 #include "tests/support/drawn.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 enum { N_SHOWN = 64, N_MODELS = 18, MAX_WORDS = 128, MAX_INTS = 32, MAX_NUMBERS = 8192 };
 

@@ -79,7 +79,7 @@ static void equations_give_what_pytorch_gives(void **state)
     context_t *ctx = fixture_context(state);
     char line[MAX_LINE];
     int n = 0;
-    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/ops/einsum_values.txt", "r");
+    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/ops/values/einsum_values.txt", "r");
     assert_non_null(file);
     while (fgets(line, sizeof line, file) != NULL) {
         char again[MAX_LINE];

@@ -8,8 +8,9 @@
 /* Element i is shift + scale * d, rounded once to f32, where d in [-1, 1) depends on key and i. */
 void drawn_fill(const char *key, double shift, double scale, int64_t n, float *out_elements);
 
-/* Fills all weights, depending on their names, as fill in tests/train/parity.py does: weights of
- * norms near 1, other vectors near 0, other weights scaled by the number of terms in their sums. */
+/* Fills all weights, depending on their names, as fill in tests/train/values/parity.py does:
+ * weights of norms near 1, other vectors near 0, other weights scaled by the number of terms in
+ * their sums. */
 void drawn_weights(context_t *ctx, module_t *module);
 
 /* Makes s64 integers from 0 to limit - 1. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "io/data/npy.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 #include "tests/support/scratch.h"
 #include "tools/audit/audit.h"
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 static char scratch[] = "/tmp/tessera-examples-XXXXXX";
 

@@ -9,7 +9,7 @@
 #include "freeze/file_impl.h"
 #include "io/data/npy.h"
 #include "tests/support/frozen_seal.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 #include "tests/support/scratch.h"
 
 #ifdef TESSERA_HAVE_ONNX

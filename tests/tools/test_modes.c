@@ -11,7 +11,7 @@
 #include "graph/program/plan.h"
 #include "module/zoo.h"
 #include "tensor/onednn/onednn.h"
-#include "tests/support/networks.h"
+#include "tests/support/nets/networks.h"
 
 #ifdef NDEBUG
 enum { DIVIDE = 1, SIZE = 224, CLASSES = 1000 };

@@ -10,7 +10,7 @@
 #ifdef TESSERA_HAVE_SAFETENSORS
 #include <jansson.h>
 
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 #include "tests/support/scratch.h"
 
 #define MODEL "zoo:squeezenet1_1 --shape x=1x3x64x64 --iterations 2"

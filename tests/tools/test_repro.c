@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "tests/support/networks.h"
+#include "tests/support/nets/networks.h"
 
 #define OUT_MAX (4 << 20)
 

@@ -11,7 +11,7 @@
 
 #include "module/zoo.h"
 #include "tests/support/drawn.h"
-#include "tests/support/networks.h"
+#include "tests/support/nets/networks.h"
 
 enum { N_IMAGES = 2, N_CLASSES = 10 };
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "io/data/npy.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 #include "tests/support/scratch.h"
 
 #ifdef TESSERA_HAVE_ONNX

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #define DIGITS TESSERA_SOURCE_DIR "/examples/digits"
 #define DATA " --data " DIGITS "/images.npy --labels " DIGITS "/labels.npy "

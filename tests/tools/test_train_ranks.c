@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "io/safetensors/safetensors.h"
-#include "tests/support/onnx_model.h"
+#include "tests/support/onnx/onnx_model.h"
 
 #define DIGITS TESSERA_SOURCE_DIR "/examples/digits"
 #define DATA " --data " DIGITS "/images.npy --labels " DIGITS "/labels.npy --threads 1 "

@@ -12,8 +12,8 @@
 #include "freeze/freeze.h"
 #include "kernels/isa_impl.h"
 #include "tensor/tensor_impl.h"
-#include "tests/support/onnx_model.h"
-#include "tests/support/subject.h"
+#include "tests/support/nets/subject.h"
+#include "tests/support/onnx/onnx_model.h"
 #include "tools/command/run.h"
 
 /* Overwrites the results of all operators of a name. Observers are called in reverse order:

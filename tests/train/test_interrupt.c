@@ -17,8 +17,8 @@
 #include "ops/ops.h"
 #include "tensor/context_impl.h"
 #include "tensor/threads/progress.h"
-#include "tests/support/losses.h"
-#include "tests/support/nets.h"
+#include "tests/support/nets/losses.h"
+#include "tests/support/nets/nets.h"
 #include "train/trainer.h"
 
 static tensor_t *draw(context_t *ctx, uint64_t seed, int rank, const int64_t *sizes)

@@ -170,7 +170,7 @@ static void losses_and_gradients_are_those_of_pytorch(void **state)
     context_t *ctx = fixture_context(state);
     static char line[MAX_LINE];
     int n = 0;
-    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/loss_values.txt", "r");
+    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/values/loss_values.txt", "r");
     assert_non_null(file);
     while (fgets(line, sizeof line, file) != NULL) {
         if (line[0] == '#') continue;

@@ -191,7 +191,7 @@ static void steps_are_those_of_pytorch(void **state)
     context_t *ctx = fixture_context(state);
     static char line[MAX_LINE];
     int n = 0;
-    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/optimizer_values.txt", "r");
+    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/values/optimizer_values.txt", "r");
     assert_non_null(file);
     while (fgets(line, sizeof line, file) != NULL) {
         n += check_line(ctx, line, NULL);

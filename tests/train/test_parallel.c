@@ -1,7 +1,7 @@
 /* Data-parallel training. Two ranks (processes) train like one with the doubled batch, and a rank
  * notices if the other one ends. The test starts itself with mpirun; each rank then runs its own
  * tests. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include "train/trainer.h"

@@ -20,7 +20,7 @@
 #include "module/zoo.h"
 #include "ops/ops.h"
 #include "tests/support/drawn.h"
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "train/loss.h"
 #include "train/trainer.h"
 
@@ -205,7 +205,7 @@ static char *read_line(const char *name, const char *of)
 {
     enum { CAPACITY = 1 << 14 };
     char word[64], *line = malloc(CAPACITY);
-    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/parity_values.txt", "r");
+    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/values/parity_values.txt", "r");
     assert_non_null(line);
     assert_non_null(file);
     const int length = snprintf(word, sizeof word, "%s%s ", name, of);

@@ -1,6 +1,6 @@
 /* With a memory limit, a step recomputes activations. It must give the same bits in less memory,
  * and an error if the limit is too small. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include <stdio.h>

@@ -17,7 +17,7 @@ enum { MAX_LINE = 4096, N = 6 };
 static char *find_line(const char *words)
 {
     static char line[MAX_LINE];
-    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/optimizer_values.txt", "r");
+    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/values/optimizer_values.txt", "r");
     char *found = NULL;
     assert_non_null(file);
     while (found == NULL && fgets(line, sizeof line, file) != NULL)

@@ -1,6 +1,6 @@
 /* Planned training steps of small networks, in a separate process: the counters must count as many
  * reorders as oneDNN's log shows, and each remaining reorder must have a reason. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include <inttypes.h>

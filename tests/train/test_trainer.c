@@ -1,6 +1,6 @@
 /* The trainer: eager and planned steps give the same losses, weights stay blocked, and a step that
  * fails changes no weight. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The trainer must notice when a module changes between steps. Also tests its errors. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Updating parameters inside of a step's plan: the same bits as updates after the plan, less
  * memory, and steps that fail after some updates. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include <stdio.h>

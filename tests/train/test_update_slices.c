@@ -1,6 +1,6 @@
 /* For large weights, gradients are computed and applied in parts: a tile at a time in one kernel,
  * or in slices. The results must have the same bits as with complete gradients, in less memory. */
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "tests/support/support.h"
 
 #include <math.h>

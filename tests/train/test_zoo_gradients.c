@@ -12,7 +12,7 @@
 #include "module/mkldnn.h"
 #include "module/zoo.h"
 #include "tests/support/drawn.h"
-#include "tests/support/losses.h"
+#include "tests/support/nets/losses.h"
 #include "train/loss.h"
 #include "train/trainer.h"
 
@@ -53,7 +53,7 @@ static void read_network(const char *name, network_t *network)
 {
     char line[256], first[32], second[96];
     double number[3];
-    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/zoo_gradients.txt", "r");
+    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/values/zoo_gradients.txt", "r");
     assert_non_null(file);
     network->n = 0;
     network->side = 0;
