@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tessera.h"
@@ -157,11 +158,24 @@ static void make_training(void)
     tape_pause(made.tape);
 }
 
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 void objects_reset(void)
 {
-    freeze_save(made.ctx, made.modules[3], "net.tessera");
-    module_save_safetensors(made.ctx, made.modules[0], "net.safetensors", NULL);
-    npy_save(made.ctx, "x.npy", made.tensors[0]);
+    static const char *const names[] = {"net.tessera", "net.safetensors", "x.npy"};
+    static struct stat written[3];
+    struct stat now;
+    for (int i = 0; i < 3; i++) {
+        if (stat(names[i], &now) == 0 && is_same(&now, &written[i])) continue;
+        if (i == 0) freeze_save(made.ctx, made.modules[3], names[i]);
+        if (i == 1) module_save_safetensors(made.ctx, made.modules[0], names[i], NULL);
+        if (i == 2) npy_save(made.ctx, names[i], made.tensors[0]);
+        stat(names[i], &written[i]);
+    }
     context_clear_error(made.ctx);
 }
 

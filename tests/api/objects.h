@@ -18,7 +18,7 @@ void objects_end(void);
 /* Makes all objects. Child processes get copies. */
 void objects_make(void);
 
-/* Writes the files again, because earlier calls may have replaced them. */
+/* Writes those files again that a call has replaced or removed. */
 void objects_reset(void);
 
 /* Makes a call while a method is traced. Returns the status of the trace. */

@@ -28,8 +28,18 @@
 
 /* ROUNDS: how often every wrong value is tried, with other valid arguments. FLAWS: wrong values of
  * a number. BATCH: calls of one child. SECONDS: time limit of a call. SHOWN: failures to print.
- * WRONG: exit code of a failed child. TRIES: choices of arguments to search for a success. */
-enum { ROUNDS = 2, FLAWS = 4, BATCH = 64, SECONDS = 10, SHOWN = 40, WRONG = 3, TRIES = 1000 };
+ * WRONG: exit code of a failed child. TRIES: choices of arguments to search for a success.
+ * REFUSALS: refused allocations after which this search ends. */
+enum {
+    ROUNDS = 2,
+    FLAWS = 4,
+    BATCH = 64,
+    SECONDS = 10,
+    SHOWN = 40,
+    WRONG = 3,
+    TRIES = 1000,
+    REFUSALS = 20
+};
 
 /* Written by a child, so that the parent can report the call in which it crashed. */
 typedef struct progress_note {
@@ -307,16 +317,27 @@ static void be_quiet(void)
     dup2(null, STDERR_FILENO);
 }
 
-/* Makes new objects, and searches arguments with which the function succeeds. */
+/* Starts a child. If an earlier one changed the files, they are written again first. */
+static pid_t fork_with_files(void)
+{
+    objects_reset();
+    fflush(stdout);
+    return fork();
+}
+
+/* Searches arguments with which the function succeeds. */
 static void search_child(const call_t *call)
 {
     be_quiet();
-    objects_reset();
+    int n_refused = 0;
     for (const int64_t first = note->valid; note->valid < TRIES; note->valid++) {
         argument_t arguments[CALL_MAX_ARGUMENTS];
         choose_valid(call, note->valid, arguments);
         alarm(SECONDS);
-        if (call->run(arguments) == STATUS_OK) _exit(note->valid > first ? WRONG : 0);
+        const int status = call->run(arguments);
+        if (status == STATUS_OK) _exit(note->valid > first ? WRONG : 0);
+        n_refused += status == STATUS_OUT_OF_MEMORY;
+        if (n_refused == REFUSALS) note->valid = TRIES - 1; /* as zoo_alexnet, always too large */
     }
     _exit(0);
 }
@@ -324,8 +345,6 @@ static void search_child(const call_t *call)
 static void run_child(const call_t *call, int64_t end, uint64_t seed)
 {
     be_quiet();
-    snprintf(note->call, sizeof note->call, "objects for %s", call->name);
-    objects_reset();
     const int64_t first = note->next, n_pointers = count_pointers(call);
     for (; note->next < end; note->next++) {
         argument_t arguments[CALL_MAX_ARGUMENTS];
@@ -353,7 +372,7 @@ static void find_valid(const call_t *call)
 {
     int status = 1;
     for (note->valid = 0; note->valid < TRIES && status != 0;) {
-        const pid_t child = fork();
+        const pid_t child = fork_with_files();
         if (child == 0) search_child(call);
         if (child < 0 || waitpid(child, &status, 0) != child) return;
         /* Crashed: a sanitizer exits with a code of its own. */
@@ -371,8 +390,7 @@ static int check_function(const call_t *call, int64_t n_random, uint64_t seed)
     find_valid(call);
     note->next = 0;
     while (note->next < end) {
-        fflush(stdout);
-        const pid_t child = fork();
+        const pid_t child = fork_with_files();
         if (child == 0) run_child(call, end, seed);
         int status = 0;
         if (child < 0 || waitpid(child, &status, 0) != child) return n_failed + 1;
