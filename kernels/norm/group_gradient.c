@@ -1,8 +1,8 @@
 #include "kernels/norm/group_gradient_impl.h"
 
-#define LANES GROUP_LANES
-#define ROUND 4096 /* elements of a channel that are summed in float before double */
-#define CHUNK 256  /* rows that are summed in float, and elements that are widened at a time */
+#define LANES MOMENTS_LANES
+#define ROUND MOMENTS_ROUND
+#define CHUNK MOMENTS_CHUNK
 
 static const group_gradient_loops_t *const tables[ISA_COUNT] = ISA_TABLE(group_gradient);
 

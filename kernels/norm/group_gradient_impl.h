@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
+#include "kernels/norm/moments_impl.h"
 #include "tensor/dtype.h"
 
 /* Sums of grad and of grad (x - mean) over contiguous rows of `width` channels; means, sums and
@@ -28,13 +29,12 @@ void group_gradient_apply(isa_t isa, dtype_t dtype, int64_t rows, int64_t width,
                           const void *const factors[GROUP_FACTORS], const void *x, const void *grad,
                           void *dst);
 
-/* Loops of one ISA. */
-#define GROUP_LANES 32 /* columns that are summed at a time */
+/* Loops of one ISA. A call sums at most as many elements as one of moments_loops_t. */
 typedef struct group_gradient_loops {
     /* Adds n elements of one channel to a sum and a product. */
     void (*line)(int64_t n, const float *x, const float *grad, float mean, double *sum,
                  double *product);
-    /* Adds rows of up to GROUP_LANES columns. */
+    /* Adds rows of up to MOMENTS_LANES columns. */
     void (*columns)(int64_t rows, int64_t width, int64_t step, const float *x, const float *grad,
                     const float *mean, float *sum, float *product);
     /* group_gradient_apply for f32. */

@@ -2,7 +2,7 @@
 #include "kernels/norm/group_gradient_impl.h"
 #include "kernels/vector_impl.h"
 
-#define LANES GROUP_LANES
+#define LANES MOMENTS_LANES
 
 static void add_line(int64_t n, const float *x, const float *grad, float mean, double *sum,
                      double *product)
