@@ -13,7 +13,7 @@ typedef struct run {
     const softmax_t *softmax;
     const softmax_loops_t *loops;
     int64_t width, n_parts; /* parts of `width` elements of the inner dimension */
-    const char *x, *grad;   /* in the backward pass, x is y */
+    const char *x, *grad;   /* in the backward pass, x is y; else grad is NULL */
     char *out;
 } run_t;
 
@@ -41,41 +41,8 @@ static void run_column(const softmax_t *s, const char *src, char *dst)
     }
 }
 
-static void run_parts(void *user, int64_t begin, int64_t end)
-{
-    const run_t *run = user;
-    const softmax_t *s = run->softmax;
-    const int64_t size = (int64_t)dtype_size(s->dtype);
-    float wide[NARROW], result[NARROW];
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t first = i % run->n_parts * run->width, left = s->inner - first;
-        const int64_t at = (i / run->n_parts * s->n * s->inner + first) * size;
-        const void *src = run->x + at;
-        void *dst = run->out + at;
-        if (s->dtype == DTYPE_F32 && s->inner == 1) {
-            run->loops->row(s->is_logarithm, s->n, src, dst);
-        } else if (s->dtype == DTYPE_F32) {
-            run->loops->columns(s->is_logarithm, s->n, s->inner,
-                                left < run->width ? left : run->width, src, dst);
-        } else if (s->dtype != DTYPE_F64 && s->n <= NARROW) {
-            dtype_cast(s->n, s->dtype, src, s->inner, DTYPE_F32, wide, 1);
-            run->loops->row(s->is_logarithm, s->n, wide, result);
-            dtype_cast(s->n, DTYPE_F32, result, 1, s->dtype, dst, s->inner);
-        } else {
-            run_column(s, src, dst);
-        }
-    }
-}
-
-void softmax_forward(const softmax_t *softmax, isa_t isa, int n_threads, const void *x, void *out)
-{
-    run_t run = run_of(softmax, isa, x, NULL, out);
-    threads_share(n_threads, softmax->outer * run.n_parts, run_parts, &run);
-}
-
-/* ---- gradients: softmax: y (grad - sum(grad y)); log_softmax: grad - exp(y) sum(grad) ---- */
-
-/* One column of any dtype, in double. */
+/* The gradient of one column of any dtype, in double: y (grad - sum(grad y)); for the logarithm
+ * grad - exp(y) sum(grad). */
 static void pass_column(const softmax_t *s, const char *y, const char *grad, char *dst)
 {
     const int64_t step = s->inner * (int64_t)dtype_size(s->dtype);
@@ -91,38 +58,69 @@ static void pass_column(const softmax_t *s, const char *y, const char *grad, cha
     }
 }
 
-static void pass_parts(void *user, int64_t begin, int64_t end)
+static void run_row(const run_t *run, const float *src, const float *grad, float *dst)
+{
+    const softmax_t *s = run->softmax;
+    if (grad == NULL)
+        run->loops->row(s->is_logarithm, s->n, src, dst);
+    else
+        run->loops->row_gradient(s->is_logarithm, s->n, src, grad, dst);
+}
+
+static void run_columns(const run_t *run, int64_t width, const float *src, const float *grad,
+                        float *dst)
+{
+    const softmax_t *s = run->softmax;
+    if (grad == NULL)
+        run->loops->columns(s->is_logarithm, s->n, s->inner, width, src, dst);
+    else
+        run->loops->column_gradients(s->is_logarithm, s->n, s->inner, width, src, grad, dst);
+}
+
+/* Runs a unit of work. grad is NULL in the forward pass. */
+static void run_part(const run_t *run, int64_t width, const void *src, const void *grad, void *dst)
+{
+    const softmax_t *s = run->softmax;
+    float wide[NARROW], other[NARROW];
+    if (s->dtype == DTYPE_F32 && s->inner == 1) {
+        run_row(run, src, grad, dst);
+    } else if (s->dtype == DTYPE_F32) {
+        run_columns(run, width, src, grad, dst);
+    } else if (s->dtype != DTYPE_F64 && s->n <= NARROW) {
+        dtype_cast(s->n, s->dtype, src, s->inner, DTYPE_F32, wide, 1);
+        if (grad != NULL) dtype_cast(s->n, s->dtype, grad, s->inner, DTYPE_F32, other, 1);
+        run_row(run, wide, grad != NULL ? other : NULL, other);
+        dtype_cast(s->n, DTYPE_F32, other, 1, s->dtype, dst, s->inner);
+    } else if (grad == NULL) {
+        run_column(s, src, dst);
+    } else {
+        pass_column(s, src, grad, dst);
+    }
+}
+
+static void run_parts(void *user, int64_t begin, int64_t end)
 {
     const run_t *run = user;
     const softmax_t *s = run->softmax;
-    const int64_t size = (int64_t)dtype_size(s->dtype);
-    float wide[NARROW], wide_grad[NARROW];
     for (int64_t i = begin; i < end; i++) {
         const int64_t first = i % run->n_parts * run->width, left = s->inner - first;
-        const int64_t at = (i / run->n_parts * s->n * s->inner + first) * size;
-        const void *y = run->x + at, *grad = run->grad + at;
-        void *dst = run->out + at;
-        if (s->dtype == DTYPE_F32 && s->inner == 1) {
-            run->loops->row_gradient(s->is_logarithm, s->n, y, grad, dst);
-        } else if (s->dtype == DTYPE_F32) {
-            run->loops->column_gradients(s->is_logarithm, s->n, s->inner,
-                                         left < run->width ? left : run->width, y, grad, dst);
-        } else if (s->dtype != DTYPE_F64 && s->n <= NARROW) {
-            dtype_cast(s->n, s->dtype, y, s->inner, DTYPE_F32, wide, 1);
-            dtype_cast(s->n, s->dtype, grad, s->inner, DTYPE_F32, wide_grad, 1);
-            run->loops->row_gradient(s->is_logarithm, s->n, wide, wide_grad, wide);
-            dtype_cast(s->n, DTYPE_F32, wide, 1, s->dtype, dst, s->inner);
-        } else {
-            pass_column(s, y, grad, dst);
-        }
+        const int64_t at = (i / run->n_parts * s->n * s->inner + first) *
+                           (int64_t)dtype_size(s->dtype);
+        run_part(run, left < run->width ? left : run->width, run->x + at,
+                 run->grad != NULL ? run->grad + at : NULL, run->out + at);
     }
+}
+
+void softmax_forward(const softmax_t *softmax, isa_t isa, int n_threads, const void *x, void *out)
+{
+    softmax_backward(softmax, isa, n_threads, x, NULL, out);
 }
 
 void softmax_backward(const softmax_t *softmax, isa_t isa, int n_threads, const void *y,
                       const void *grad, void *out)
 {
     run_t run = run_of(softmax, isa, y, grad, out);
-    threads_share(n_threads, softmax->outer * run.n_parts, pass_parts, &run);
+    threads_share(n_threads, softmax->outer * run.n_parts, run_parts, &run);
 }
 
 /* ---- parts of softmax that other kernels use ---- */
