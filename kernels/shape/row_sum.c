@@ -1,12 +1,12 @@
-#include "kernels/shape/adjoint_impl.h"
+#include "kernels/shape/row_sum_impl.h"
 
 #include "tensor/threads/threads_impl.h"
 
-static adjoint_rows_t *const loops[ISA_COUNT] = ISA_TABLE(adjoint);
+static row_sum_rows_t *const loops[ISA_COUNT] = ISA_TABLE(row_sum);
 
 typedef struct run {
-    const adjoint_sum_t *sum;
-    adjoint_rows_t *rows;
+    const row_sum_t *sum;
+    row_sum_rows_t *rows;
 } run_t;
 
 static void run_rows(void *user, int64_t first, int64_t last)
@@ -15,7 +15,7 @@ static void run_rows(void *user, int64_t first, int64_t last)
     run->rows(run->sum, first, last);
 }
 
-void adjoint_sum(const adjoint_sum_t *sum, isa_t isa, int n_threads)
+void row_sum_run(const row_sum_t *sum, isa_t isa, int n_threads)
 {
     run_t run = {sum, loops[isa]};
     threads_share(n_threads, sum->outer * sum->n_to, run_rows, &run);

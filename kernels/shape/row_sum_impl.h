@@ -5,33 +5,33 @@
  *
  * Resize and the gradients of resize, pad and slice are such sums. One thread sums all taps of an
  * element, in order, so results do not depend on the number of threads. */
-#ifndef TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
-#define TESSERA_KERNELS_SHAPE_ADJOINT_IMPL_H
+#ifndef TESSERA_KERNELS_SHAPE_ROW_SUM_IMPL_H
+#define TESSERA_KERNELS_SHAPE_ROW_SUM_IMPL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
 
-typedef struct adjoint_tap {
+typedef struct row_sum_tap {
     int64_t index;
     double weight;
-} adjoint_tap_t;
+} row_sum_tap_t;
 
-typedef struct adjoint_sum {
+typedef struct row_sum {
     int64_t outer, n_from, n_to, inner;
     const int64_t *starts; /* [n_to + 1]; NULL: each row has n_taps */
     int64_t n_taps;
-    const adjoint_tap_t *taps;
+    const row_sum_tap_t *taps;
     bool is_wide; /* elements are double; otherwise float */
     const void *from;
     void *to;
-} adjoint_sum_t;
+} row_sum_t;
 
-void adjoint_sum(const adjoint_sum_t *sum, isa_t isa, int n_threads);
+void row_sum_run(const row_sum_t *sum, isa_t isa, int n_threads);
 
 /* Computes rows [first, last) of the result, which has outer * n_to rows. */
-typedef void adjoint_rows_t(const adjoint_sum_t *sum, int64_t first, int64_t last);
-ISA_EXTERN(adjoint_rows_t, adjoint);
+typedef void row_sum_rows_t(const row_sum_t *sum, int64_t first, int64_t last);
+ISA_EXTERN(row_sum_rows_t, row_sum);
 
 #endif

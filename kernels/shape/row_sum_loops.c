@@ -1,8 +1,8 @@
-/* The loops of adjoint_impl.h, compiled once for each ISA (isa_impl.h). */
-#include "kernels/shape/adjoint_impl.h"
+/* The loops of row_sum_impl.h, compiled once for each ISA (isa_impl.h). */
+#include "kernels/shape/row_sum_impl.h"
 #include "kernels/vector_impl.h"
 
-static int64_t end_of(const adjoint_sum_t *sum, int64_t i, int64_t begin)
+static int64_t end_of(const row_sum_t *sum, int64_t i, int64_t begin)
 {
     return sum->starts != NULL ? sum->starts[i + 1] : begin + sum->n_taps;
 }
@@ -10,10 +10,10 @@ static int64_t end_of(const adjoint_sum_t *sum, int64_t i, int64_t begin)
 /* Computes rows [first, last) of one plane. The taps of row `first` begin with tap number `begin`.
  * Rows of one element have their own loop. */
 #define SUM(name, type)                                                                            \
-    static void name(const adjoint_sum_t *sum, int64_t first, int64_t last, int64_t begin,         \
+    static void name(const row_sum_t *sum, int64_t first, int64_t last, int64_t begin,             \
                      const type *restrict from, type *restrict to)                                 \
     {                                                                                              \
-        const adjoint_tap_t *taps = sum->taps;                                                     \
+        const row_sum_tap_t *taps = sum->taps;                                                     \
         const int64_t inner = sum->inner;                                                          \
         for (int64_t i = first, end; inner == 1 && i < last; i++, begin = end) {                   \
             type all = 0;                                                                          \
@@ -37,7 +37,7 @@ static int64_t end_of(const adjoint_sum_t *sum, int64_t i, int64_t begin)
 SUM(sum_f32, float)
 SUM(sum_f64, double)
 
-void KERNEL_NAME(adjoint)(const adjoint_sum_t *sum, int64_t first, int64_t last)
+void KERNEL_NAME(row_sum)(const row_sum_t *sum, int64_t first, int64_t last)
 {
     for (int64_t row = first, next; row < last; row = next) {
         const int64_t outer = row / sum->n_to, i = row % sum->n_to, left = sum->n_to - i;

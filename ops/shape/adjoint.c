@@ -18,7 +18,7 @@ typedef struct probe {
 static double weight_of(const probe_t *probe, int dim, int64_t q)
 {
     const spec_call_t *call = probe->call;
-    adjoint_tap_t taps[ADJOINT_TAPS];
+    row_sum_tap_t taps[ADJOINT_TAPS];
     double weight = 0.0;
     int n = ADJOINT_TAPS;
     for (int64_t first = 0; n == ADJOINT_TAPS; first += n) {
@@ -54,7 +54,7 @@ double adjoint_spec(const spec_call_t *call, const int64_t *index, adjoint_taps_
 typedef struct pass {
     int64_t outer, grad, x, inner;
     int64_t *starts;
-    adjoint_tap_t *taps;
+    row_sum_tap_t *taps;
 } pass_t;
 
 typedef struct plan {
@@ -66,12 +66,12 @@ typedef struct plan {
 } plan_t;
 
 /* A function that is called for every tap of index q whose weight is not 0. */
-typedef void (*visit_t)(void *user, int64_t q, const adjoint_tap_t *tap);
+typedef void (*visit_t)(void *user, int64_t q, const row_sum_tap_t *tap);
 
 static void visit_taps(const op_call_t *call, adjoint_taps_t taps, int dim, int64_t q,
                        visit_t visit, void *user)
 {
-    adjoint_tap_t some[ADJOINT_TAPS];
+    row_sum_tap_t some[ADJOINT_TAPS];
     int n = ADJOINT_TAPS;
     for (int64_t first = 0; n == ADJOINT_TAPS; first += n) {
         n = taps(call->attrs, &call->out[0], call->in[0], dim, q, first, some);
@@ -86,7 +86,7 @@ typedef struct only {
     bool is_itself;
 } only_t;
 
-static void look_at(void *user, int64_t q, const adjoint_tap_t *tap)
+static void look_at(void *user, int64_t q, const row_sum_tap_t *tap)
 {
     only_t *only = user;
     only->n++;
@@ -113,16 +113,16 @@ static int64_t count_taps(const op_call_t *call, adjoint_taps_t taps, int dim)
     return all.n;
 }
 
-static void count_tap(void *user, int64_t q, const adjoint_tap_t *tap)
+static void count_tap(void *user, int64_t q, const row_sum_tap_t *tap)
 {
     (void)q;
     ((pass_t *)user)->starts[tap->index + 1]++;
 }
 
-static void put_tap(void *user, int64_t q, const adjoint_tap_t *tap)
+static void put_tap(void *user, int64_t q, const row_sum_tap_t *tap)
 {
     pass_t *pass = user;
-    pass->taps[pass->starts[tap->index]++] = (adjoint_tap_t){q, tap->weight};
+    pass->taps[pass->starts[tap->index]++] = (row_sum_tap_t){q, tap->weight};
 }
 
 /* Groups the taps by element of x, in ascending order of q within each group. */
@@ -192,7 +192,7 @@ status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prep
         changed[d] = changes(call, taps, d);
         if (changed[d])
             bytes += align((size_t)(x->sizes[d] + 1) * sizeof(int64_t)) +
-                     align((size_t)count_taps(call, taps, d) * sizeof(adjoint_tap_t));
+                     align((size_t)count_taps(call, taps, d) * sizeof(row_sum_tap_t));
     }
     const bool by_channels = grad->rank > 2 && !changed[0] && !changed[1];
     TRY(take_formats(call, prepared, by_channels));
@@ -209,8 +209,8 @@ status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prep
         lies[d] = pass->x;
         pass->starts = (int64_t *)(void *)at;
         at += align((size_t)(pass->x + 1) * sizeof(int64_t));
-        pass->taps = (adjoint_tap_t *)(void *)at;
-        at += align((size_t)count_taps(call, taps, d) * sizeof(adjoint_tap_t));
+        pass->taps = (row_sum_tap_t *)(void *)at;
+        at += align((size_t)count_taps(call, taps, d) * sizeof(row_sum_tap_t));
         fill_pass(call, taps, d, pass);
     }
     size_buffers(prepared, plan);
@@ -224,16 +224,16 @@ status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prep
 static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, const void *from,
                      void *to)
 {
-    const adjoint_sum_t sum = {.outer = pass->outer,
-                               .n_from = pass->grad,
-                               .n_to = pass->x,
-                               .inner = pass->inner,
-                               .starts = pass->starts,
-                               .taps = pass->taps,
-                               .is_wide = plan->compute == DTYPE_F64,
-                               .from = from,
-                               .to = to};
-    adjoint_sum(&sum, isa_best(), threads_for(ctx, pass->outer * pass->x * pass->inner));
+    const row_sum_t sum = {.outer = pass->outer,
+                           .n_from = pass->grad,
+                           .n_to = pass->x,
+                           .inner = pass->inner,
+                           .starts = pass->starts,
+                           .taps = pass->taps,
+                           .is_wide = plan->compute == DTYPE_F64,
+                           .from = from,
+                           .to = to};
+    row_sum_run(&sum, isa_best(), threads_for(ctx, pass->outer * pass->x * pass->inner));
 }
 
 /* Converts f16 and bf16 to f32 before the first pass, and back after the last. */

@@ -9,14 +9,14 @@
 #define TESSERA_OPS_SHAPE_ADJOINT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
-#include "kernels/shape/adjoint_impl.h"
+#include "kernels/shape/row_sum_impl.h"
 
 #define ADJOINT_TAPS 4
 
 /* Writes the taps of result index q in dimension `dim`, from tap number `first` on. Returns the
  * number of taps written: ADJOINT_TAPS, or fewer if these are the last ones. */
 typedef int (*adjoint_taps_t)(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                              int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps);
+                              int dim, int64_t q, int64_t first, row_sum_tap_t *out_taps);
 
 /* Prepares an operator that computes such a gradient from its only operand, grad. If the first two
  * dimensions do not change, blocked and channels-last formats are kept. */

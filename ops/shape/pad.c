@@ -248,16 +248,18 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients: for constant padding, pad crops grad. For other modes, pad_backward adds the
- * gradients of all copies of an element ---- */
+/* ---- gradients ----
+ *
+ * For constant padding, pad crops grad. For other modes, pad_backward adds the gradients of all
+ * copies of an element. */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                         int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)
+                         int dim, int64_t q, int64_t first, row_sum_tap_t *out_taps)
 {
     (void)grad;
     const part_t part = find_part(attrs, dim, x->sizes[dim]);
     const int64_t at = find_source(((const pad_attrs_t *)attrs)->mode, &part, q);
-    out_taps[0] = (adjoint_tap_t){at, 1.0};
+    out_taps[0] = (row_sum_tap_t){at, 1.0};
     return at >= 0 && first == 0;
 }
 

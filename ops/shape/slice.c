@@ -149,8 +149,10 @@ static double spec_split(const spec_call_t *call, int output, const int64_t *ind
     return spec_at(call, 0, at);
 }
 
-/* ---- mkldnn kernels: each part must consist of complete blocks. Parts that are contiguous in
- * memory are views, others are copied ---- */
+/* ---- mkldnn kernels ----
+ *
+ * Each part must consist of complete blocks. Parts that are contiguous in memory are views,
+ * others are copied. */
 
 /* Adjacent parts of one dimension: the start of each part, then the end of the last part. */
 typedef struct parts {
@@ -386,12 +388,12 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 }
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                         int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)
+                         int dim, int64_t q, int64_t first, row_sum_tap_t *out_taps)
 {
     const backward_attrs_t *given = attrs;
     (void)grad;
     const bool is_sliced = dim == ops_dim(x->rank, given->dim);
-    out_taps[0] = (adjoint_tap_t){is_sliced ? given->start + q * given->step : q, 1.0};
+    out_taps[0] = (row_sum_tap_t){is_sliced ? given->start + q * given->step : q, 1.0};
     return first == 0 ? 1 : 0;
 }
 

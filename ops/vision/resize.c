@@ -294,11 +294,11 @@ static filter_t make_filter(const resize_attrs_t *attrs, const axis_t *axis, int
     return filter;
 }
 
-static adjoint_tap_t tap_of(const filter_t *filter, int64_t t)
+static row_sum_tap_t tap_of(const filter_t *filter, int64_t t)
 {
     const int64_t at = filter->first + t;
-    if (filter->attrs->mode == RESIZE_NEAREST) return (adjoint_tap_t){at, 1.0};
-    return (adjoint_tap_t){clamp_index(at, filter->axis->in), weigh(filter, at) / filter->sum};
+    if (filter->attrs->mode == RESIZE_NEAREST) return (row_sum_tap_t){at, 1.0};
+    return (row_sum_tap_t){clamp_index(at, filter->axis->in), weigh(filter, at) / filter->sum};
 }
 
 /* ---- specification: the product of the taps of all dimensions ---- */
@@ -324,7 +324,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     do {
         double weight = 1.0;
         for (int i = 0; i < n; i++) {
-            const adjoint_tap_t tap = tap_of(&filters[i], which[i]);
+            const row_sum_tap_t tap = tap_of(&filters[i], which[i]);
             at[first + i] = tap.index;
             weight *= tap.weight;
         }
@@ -417,7 +417,7 @@ typedef struct plan {
     pass_t passes[TENSOR_MAX_RANK];
     dtype_t compute;     /* DTYPE_NONE: mode nearest, which copies elements */
     size_t buffer_bytes; /* size of each of two buffers for intermediate results */
-    adjoint_tap_t taps[];
+    row_sum_tap_t taps[];
 } plan_t;
 
 static bool changes(const axis_t *axis)
@@ -460,7 +460,7 @@ static size_t make_passes(const op_call_t *call, bool is_last, plan_t *plan)
 static void make_taps(const op_call_t *call, plan_t *plan)
 {
     const resize_attrs_t *attrs = call->attrs;
-    adjoint_tap_t *taps = plan->taps;
+    row_sum_tap_t *taps = plan->taps;
     for (int i = 0; i < attrs->sizes.n; i++) {
         axis_t axis = describe_axis(attrs, call->in[0], &call->out[0], i);
         if (!changes(&axis)) continue;
@@ -502,7 +502,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 
 typedef struct planes {
     const pass_t *pass;
-    const adjoint_tap_t *taps;
+    const row_sum_tap_t *taps;
     size_t size; /* bytes of an element */
     const char *from;
     char *to;
@@ -524,20 +524,20 @@ static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, siz
                      const char *from, char *to)
 {
     const int n_threads = threads_for(ctx, pass->outer * pass->out * pass->inner);
-    const adjoint_sum_t sum = {.outer = pass->outer,
-                               .n_from = pass->in,
-                               .n_to = pass->out,
-                               .inner = pass->inner,
-                               .n_taps = pass->n_taps,
-                               .taps = plan->taps + pass->at,
-                               .is_wide = plan->compute == DTYPE_F64,
-                               .from = from,
-                               .to = to};
+    const row_sum_t sum = {.outer = pass->outer,
+                           .n_from = pass->in,
+                           .n_to = pass->out,
+                           .inner = pass->inner,
+                           .n_taps = pass->n_taps,
+                           .taps = plan->taps + pass->at,
+                           .is_wide = plan->compute == DTYPE_F64,
+                           .from = from,
+                           .to = to};
     planes_t planes = {pass, sum.taps, size, from, to};
     if (plan->compute == DTYPE_NONE)
         threads_share(n_threads, pass->outer, move_planes, &planes);
     else
-        adjoint_sum(&sum, isa_best(), n_threads);
+        row_sum_run(&sum, isa_best(), n_threads);
 }
 
 /* Converts bf16 and f16 to f32 before the first pass and back after the last. */
@@ -574,13 +574,13 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 /* ---- gradients: resize_backward has the attributes of resize; `sizes` are those of x ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                         int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)
+                         int dim, int64_t q, int64_t first, row_sum_tap_t *out_taps)
 {
     const resize_attrs_t *given = attrs;
     const int i = dim - (x->rank - given->sizes.n);
     int n = 0;
     if (i < 0) {
-        out_taps[0] = (adjoint_tap_t){q, 1.0};
+        out_taps[0] = (row_sum_tap_t){q, 1.0};
         return first == 0 ? 1 : 0;
     }
     const axis_t axis = describe_axis(given, x, grad, i);

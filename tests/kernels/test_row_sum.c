@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "kernels/shape/adjoint_impl.h"
+#include "kernels/shape/row_sum_impl.h"
 
 enum { OUTER = 3, FROM = 7, TO = 5, MOST_INNER = 70, MOST_TAPS = 4 };
 
@@ -19,24 +19,24 @@ static void check(isa_t isa, bool is_wide, bool has_starts, int64_t inner, int n
 {
     static float x[OUTER * FROM * MOST_INNER], given[OUTER * TO * MOST_INNER + 1];
     static double wide[OUTER * FROM * MOST_INNER], wide_given[OUTER * TO * MOST_INNER + 1];
-    adjoint_tap_t taps[TO * MOST_TAPS];
+    row_sum_tap_t taps[TO * MOST_TAPS];
     const int64_t n = OUTER * FROM * inner, n_out = OUTER * TO * inner;
     for (int64_t i = 0; i < n; i++) wide[i] = x[i] = (float)(i * 37 % 101) / 7.0f - 6.0f;
     for (int64_t t = 0; t < TO * MOST_TAPS; t++)
-        taps[t] = (adjoint_tap_t){t * 5 % FROM, (double)(t * 3 % 8) / 5.0 - 0.3};
+        taps[t] = (row_sum_tap_t){t * 5 % FROM, (double)(t * 3 % 8) / 5.0 - 0.3};
     given[n_out] = 42.0f;
     wide_given[n_out] = 42.0;
-    const adjoint_sum_t sum = {.outer = OUTER,
-                               .n_from = FROM,
-                               .n_to = TO,
-                               .inner = inner,
-                               .starts = has_starts ? starts : NULL,
-                               .n_taps = 3,
-                               .taps = taps,
-                               .is_wide = is_wide,
-                               .from = is_wide ? (void *)wide : x,
-                               .to = is_wide ? (void *)wide_given : given};
-    adjoint_sum(&sum, isa, n_threads);
+    const row_sum_t sum = {.outer = OUTER,
+                           .n_from = FROM,
+                           .n_to = TO,
+                           .inner = inner,
+                           .starts = has_starts ? starts : NULL,
+                           .n_taps = 3,
+                           .taps = taps,
+                           .is_wide = is_wide,
+                           .from = is_wide ? (void *)wide : x,
+                           .to = is_wide ? (void *)wide_given : given};
+    row_sum_run(&sum, isa, n_threads);
     assert_true(given[n_out] == 42.0f && wide_given[n_out] == 42.0);
     for (int64_t i = 0; i < n_out; i++) {
         const int64_t row = i / inner % TO, outer = i / inner / TO;
