@@ -91,8 +91,9 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
     return make_seen(ctx, info, &part->seen);
 }
 
-/* ---- the norm: pieces of PIECE elements are summed in parallel; then their sums are added in
- * order ---- */
+/* ---- the norm ----
+ *
+ * Pieces of PIECE elements are summed in parallel; then their sums are added in order. */
 
 #define PIECE 8192
 

@@ -244,8 +244,10 @@ static head_t describe_head(const problem_t *p, int64_t number)
     return head;
 }
 
-/* ---- kernel for f32, bf16 and f16: for each head, copies transposed keys, and values, into panels
- * of PANEL columns; then computes two matrix products for each block of queries ---- */
+/* ---- kernel for f32, bf16 and f16 ----
+ *
+ * For each head, copies transposed keys, and values, into panels of PANEL columns; then
+ * computes two matrix products for each block of queries. */
 
 #define PANEL PRODUCT_BLOCK /* columns that product_run computes at a time */
 #define BLOCK 42            /* queries in a block: 3 times the rows of product_run */

@@ -140,8 +140,10 @@ static double conv_transpose_spec(const spec_call_t *call, int output, const int
     return spec_post(call, &attrs->post, POST, sum, index);
 }
 
-/* ---- kernel on oneDNN, without post-ops: oneDNN's transposed convolutions apply these element by
- * element, 100 times as slowly as our loops ---- */
+/* ---- kernel on oneDNN, without post-ops ----
+ *
+ * oneDNN's transposed convolutions apply post-ops element by element, 100 times as slowly as
+ * our loops. */
 
 /* The weight with one more dimension for the groups, in oneDNN's order: [G][K/G][C/G].. */
 static tensor_info_t swap_weight(const tensor_info_t *weight, int64_t groups)

@@ -166,8 +166,10 @@ static status_t activation_state(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* ---- oneDNN kernel: reads the tensor, in any format, as one row. Declines functions that
- * choose_eltwise or choose_is_exact exclude; our loops are as fast for these ---- */
+/* ---- oneDNN kernel ----
+ *
+ * Reads the tensor, in any format, as one row. Declines functions that choose_eltwise or
+ * choose_is_exact exclude; our loops are as fast for these. */
 
 /* True if our loop in kernels/elementwise/functions has fewer steps than oneDNN's, and only one
  * division. */

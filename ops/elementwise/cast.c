@@ -36,8 +36,10 @@ static double cast_spec(const spec_call_t *call, int output, const int64_t *inde
     return dtype_load(dtype, element);
 }
 
-/* ---- kernels: a view if the dtype is the same; otherwise a copy in the same format. Padded lanes
- * are 0, which is 0 in every dtype ---- */
+/* ---- kernels ----
+ *
+ * A view if the dtype is the same; otherwise a copy in the same format. Padded lanes are 0,
+ * which is 0 in every dtype. */
 
 static status_t cast_prepare_view(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

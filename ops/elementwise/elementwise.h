@@ -7,8 +7,10 @@
 
 TESSERA_BEGIN
 
-/* ---- functions of one tensor; NaN stays NaN, also if the operator is fused. The functions that
- * end in an underscore work in place: see in_place.h ---- */
+/* ---- functions of one tensor ----
+ *
+ * NaN stays NaN, also if the operator is fused. The functions that end in an underscore work in
+ * place: see in_place.h. */
 
 status_t op_relu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu);
 status_t op_relu_(context_t *ctx, tensor_t *x) TESSERA_API(op_relu_);

@@ -216,8 +216,10 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
-/* ---- oneDNN kernel for strided views that a graph pass keeps, such as heads of attention: in
- * memory, rows of a head alternate with rows of other heads ---- */
+/* ---- oneDNN kernel for strided views ----
+ *
+ * A graph pass keeps such views, for example heads of attention: in memory, rows of a head
+ * alternate with rows of other heads. */
 
 /* Returns true if the rows, or the columns, of every matrix are contiguous. */
 static bool are_matrices(const tensor_info_t *info)

@@ -173,8 +173,10 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
-/* ---- kernel: sums each channel, and combines the sums to group means, then likewise to variances;
- * then computes x * scale[c] + shift[c], both 0 for padded channels ---- */
+/* ---- kernel ----
+ *
+ * Sums each channel, and combines the sums to group means, then likewise to variances; then
+ * computes x * scale[c] + shift[c], both 0 for padded channels. */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -330,10 +332,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- gradients. With v = grad weight, h = (x - mean) / deviation, and means over the group: dx =
- * (v - mean(v) - h mean(v h)) / deviation. The kernel sums grad and grad (x - mean) per channel and
- * combines the sums per group. Then dx = grad of_grad + (x - mean) of_x + shift, with factors per
- * channel ---- */
+/* ---- gradients ----
+ *
+ * With v = grad weight, h = (x - mean) / deviation, and means over the group:
+ *
+ *   dx = (v - mean(v) - h mean(v h)) / deviation
+ *
+ * The kernel sums grad and grad (x - mean) per channel and combines the sums per group. Then dx =
+ * grad of_grad + (x - mean) of_x + shift, with factors per channel. */
 
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

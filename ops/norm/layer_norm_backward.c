@@ -132,8 +132,10 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- kernel: sums each of n_parts parts of the rows separately. n_parts depends only on the
- * sizes, so that the sums are the same with any number of threads ---- */
+/* ---- kernel ----
+ *
+ * Sums each of n_parts parts of the rows separately. n_parts depends only on the sizes, so that
+ * the sums are the same with any number of threads. */
 
 #define MAX_PARTS 16
 #define PART_ELEMENTS 8192 /* fewer elements than this in each part are not worth splitting */

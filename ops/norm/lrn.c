@@ -263,8 +263,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- gradient: copies all channels of up to POSITIONS positions from x's format to
- * [channels][POSITIONS], and computes there ---- */
+/* ---- gradient ----
+ *
+ * Copies all channels of up to POSITIONS positions from x's format to [channels][POSITIONS],
+ * and computes there. */
 
 #define POSITIONS LRN_POSITIONS
 #define MAX_PARTS 16

@@ -360,8 +360,9 @@ static const kernel_t native_batch = {.name = "native",
                                       .flags = KERNEL_FUSES_POST_OPS};
 static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
 
-/* ---- our own layer and rms norm: three passes over each row, for its mean, its variance and the
- * result ---- */
+/* ---- our own layer and rms norm ----
+ *
+ * Three passes over each row compute its mean, its variance and the result. */
 
 static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

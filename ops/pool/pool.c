@@ -183,9 +183,10 @@ static double pool_spec(const spec_call_t *call, int output, const int64_t *inde
     return sum / pool_divisor(windows, pool_counts_padding(call->op, call->attrs));
 }
 
-/* ---- kernel on oneDNN for averages, and for maxima of integers, if all windows have one size and
- * no dilation. Not for floating maxima: oneDNN's maximum of NaNs, or of -inf alone, is -FLT_MAX
- * ---- */
+/* ---- kernel on oneDNN ----
+ *
+ * For averages, and for maxima of integers, if all windows have one size and no dilation. Not
+ * for floating maxima: oneDNN's maximum of NaNs, or of -inf alone, is -FLT_MAX. */
 
 /* Describes an adaptive axis by kernel and stride. Returns false if its windows have different
  * sizes. */

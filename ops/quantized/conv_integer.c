@@ -372,8 +372,9 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- our own kernel: copies x minus its zero point as s16, packs the weight, and calls
- * kernels/quantized ---- */
+/* ---- our own kernel ----
+ *
+ * Copies x minus its zero point as s16, packs the weight, and calls kernels/quantized. */
 
 enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* numbers stored in the format of a packed weight */
 #define VERSION 1

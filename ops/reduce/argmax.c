@@ -53,8 +53,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return (double)best_at;
 }
 
-/* ---- dense kernel: reads x in chunks and skips those whose largest element does not exceed the
- * best so far ---- */
+/* ---- dense kernel ----
+ *
+ * Reads x in chunks and skips those whose largest element does not exceed the best so far. */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

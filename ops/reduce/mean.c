@@ -155,8 +155,10 @@ static status_t run_pooling(context_t *ctx, const prepared_t *prepared, void *co
 
 static const kernel_t pooling = {.name = "pooling", .prepare = prepare_pooling, .run = run_pooling};
 
-/* ---- mkldnn kernel: sum or mean over spatial dimensions, the batch, or both, if blocks of
- * channels are contiguous ---- */
+/* ---- mkldnn kernel ----
+ *
+ * Sum or mean over spatial dimensions, the batch, or both, if blocks of channels are
+ * contiguous. */
 
 #define LANES 16
 

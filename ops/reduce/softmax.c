@@ -99,8 +99,10 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return is_log(call->op) ? grad - exp(element) * sum : element * (grad - sum);
 }
 
-/* ---- oneDNN kernel: softmax of contiguous rows. oneDNN's log_softmax is not used: its logarithms
- * of sums near 1 are wrong, so results can be positive ---- */
+/* ---- oneDNN kernel ----
+ *
+ * Softmax of contiguous rows. oneDNN's log_softmax is not used: its logarithms of sums near 1
+ * are wrong, so results can be positive. */
 
 static bool has_blocks(const format_t *format, int dim)
 {

@@ -145,8 +145,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return call->op->variant == ANY ? any : all;
 }
 
-/* ---- dense kernel: reads x in chunks of f64 or s64 and combines these in lanes, which the
- * compiler vectorises ---- */
+/* ---- dense kernel ----
+ *
+ * Reads x in chunks of f64 or s64 and combines these in lanes, which the compiler vectorises. */
 
 #define LANES 8
 

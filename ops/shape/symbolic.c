@@ -363,8 +363,10 @@ static status_t run_range(call_t *call)
     return STATUS_OK;
 }
 
-/* ---- moves: runs the operator's kernel on the positions of elements, then replaces each position
- * by its element ---- */
+/* ---- moves ----
+ *
+ * Runs the operator's kernel on the positions of elements, then replaces each position by its
+ * element. */
 
 /* Operators that only move elements. Bit i of `indices` is set if operand i is an index. */
 static const struct move {

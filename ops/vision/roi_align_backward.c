@@ -106,8 +106,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum;
 }
 
-/* ---- dense kernel: the threads divide the planes; each adds the gradients of all boxes in order
- * ---- */
+/* ---- dense kernel ----
+ *
+ * The threads divide the planes; each adds the gradients of all boxes in order. */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
