@@ -52,6 +52,13 @@ status_t accept_plain(const op_call_t *call, prepared_t *prepared, int index)
     return accept_format(call, prepared, index, &plain);
 }
 
+void accept_contiguous(const op_call_t *call, prepared_t *prepared, int first, int last)
+{
+    for (int i = first; i <= last; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+}
+
 static status_t check_out(const op_call_t *call, prepared_t *prepared, int index,
                           const format_t *format)
 {

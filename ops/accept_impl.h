@@ -13,6 +13,10 @@ status_t accept_plain(const op_call_t *call, prepared_t *prepared, int index);
 status_t accept_format(const op_call_t *call, prepared_t *prepared, int index,
                        const format_t *format);
 
+/* The kernel reads those of the inputs `first` to `last` that are present row-major without gaps,
+ * also if the call fixes formats: for weights, which are converted once. */
+void accept_contiguous(const op_call_t *call, prepared_t *prepared, int first, int last);
+
 /* The kernel writes output `index` in a given format, or row-major without gaps. */
 status_t accept_out(const op_call_t *call, prepared_t *prepared, int index, const format_t *format);
 status_t accept_out_plain(const op_call_t *call, prepared_t *prepared, int index);

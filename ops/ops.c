@@ -34,7 +34,8 @@ status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *pr
 {
     if (call == NULL) return context_null(ctx, "ops_prepare_dense", "call");
     if (prepared == NULL) return context_null(ctx, "ops_prepare_dense", "prepared");
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "dense only");
+    if (call->layout == LAYOUT_MKLDNN)
+        return prepared_decline(prepared, "%s: dense only", prepared->kernel->name);
     for (int i = 0; i < call->n_in; i++)
         if (call->in[i]->dtype != DTYPE_NONE) TRY(accept_plain(call, prepared, i));
     for (int i = 0; i < call->n_out; i++) TRY(accept_out_plain(call, prepared, i));

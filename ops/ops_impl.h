@@ -8,6 +8,31 @@
 #include "ops/ops.def"
 #undef OP
 
+/* Entries of attribute tables: a field of a struct, which has the name of the attribute, and its
+ * default. INTS and FLOATS are empty by default, and POST has no post-ops. FIELD_OR is for a field
+ * in which 0 is not legal, but means the default. */
+#define FIELD_OF(type, kind, name, length, initial, names)                                         \
+    {                                                                                              \
+#name, kind, false, offsetof(type, name), length, initial, names                           \
+    }
+#define FIELD_BOOL(type, name, initial) FIELD_OF(type, ATTR_BOOL, name, 0, initial, NULL)
+#define FIELD_INT(type, name, initial) FIELD_OF(type, ATTR_INT, name, 0, initial, NULL)
+#define FIELD_FLOAT(type, name, initial) FIELD_OF(type, ATTR_FLOAT, name, 0, initial, NULL)
+#define FIELD_DTYPE(type, name, initial) FIELD_OF(type, ATTR_DTYPE, name, 0, initial, NULL)
+#define FIELD_NAME(type, name, initial, names) FIELD_OF(type, ATTR_NAME, name, 0, initial, names)
+#define FIELD_ARRAY(type, name, n, initial) FIELD_OF(type, ATTR_ARRAY, name, n, initial, NULL)
+#define FIELD_INTS(type, name) FIELD_OF(type, ATTR_INTS, name, 0, 0, NULL)
+#define FIELD_FLOATS(type, name) FIELD_OF(type, ATTR_FLOATS, name, 0, 0, NULL)
+#define FIELD_POST(type, name) FIELD_OF(type, ATTR_POST, name, 0, 0, NULL)
+#define FIELD_FORMAT(type, name) FIELD_OF(type, ATTR_FORMAT, name, 0, 0, NULL)
+#define FIELD_OR(type, kind, name, length, initial)                                                \
+    {                                                                                              \
+#name, kind, true, offsetof(type, name), length, initial, NULL                             \
+    }
+
+/* The operands in a definition: an array. */
+#define OPERANDS(array) .n_operands = (int)(sizeof(array) / sizeof *(array)), .operands = array
+
 /* Releases an intermediate tensor and removes it from the open scope, which would release it again.
  * NULL is allowed. */
 void ops_drop(context_t *ctx, tensor_t *tensor);

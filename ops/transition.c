@@ -5,8 +5,7 @@
 #include "ops/gradient_impl.h"
 #include "tensor/convert/convert_impl.h"
 
-static const attr_field_t reorder_fields[] = {
-    {"format", ATTR_FORMAT, false, offsetof(reorder_attrs_t, format), 0, 0, NULL}};
+static const attr_field_t reorder_fields[] = {FIELD_FORMAT(reorder_attrs_t, format)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -106,8 +105,7 @@ static const char *const reorder_cases[] = {"(f32[2,17,3,3]) format=\"aBcd16b\""
 const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
                                   .preference = OP_PREFERS,
                                   .traits = TRAIT_VIEW,
-                                  .n_operands = 1,
-                                  .operands = operands,
+                                  OPERANDS(operands),
                                   .n_outputs = 1,
                                   .infer = ops_infer_like,
                                   .infers_symbols = true,
@@ -119,8 +117,7 @@ const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
 const opdef_t op_def_to_dense = {.name = "to_dense",
                                  .preference = OP_DENSE,
                                  .traits = TRAIT_VIEW,
-                                 .n_operands = 1,
-                                 .operands = operands,
+                                 OPERANDS(operands),
                                  .n_outputs = 1,
                                  .infer = ops_infer_like,
                                  .infers_symbols = true,
@@ -133,8 +130,7 @@ const opdef_t op_def_reorder = {.name = "reorder",
                                 .preference = OP_PREFERS,
                                 .traits = TRAIT_VIEW,
                                 .attrs = {sizeof(reorder_attrs_t), 1, reorder_fields},
-                                .n_operands = 1,
-                                .operands = operands,
+                                OPERANDS(operands),
                                 .n_outputs = 1,
                                 .infer = infer_reorder,
                                 .kernels = reorder_kernels,

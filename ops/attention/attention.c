@@ -12,10 +12,9 @@
 
 /* ---- attributes ---- */
 
-static const attr_field_t fields[] = {
-    {"is_causal", ATTR_BOOL, false, offsetof(attention_attrs_t, is_causal), 0, 0, NULL},
-    {"enable_gqa", ATTR_BOOL, false, offsetof(attention_attrs_t, enable_gqa), 0, 0, NULL},
-    {"scale", ATTR_FLOAT, false, offsetof(attention_attrs_t, scale), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_BOOL(attention_attrs_t, is_causal, 0),
+                                      FIELD_BOOL(attention_attrs_t, enable_gqa, 0),
+                                      FIELD_FLOAT(attention_attrs_t, scale, 0)};
 
 static const operand_t operands[] = {{"query", ROLE_ACTIVATION, false, false},
                                      {"key", ROLE_ACTIVATION, false, false},
@@ -678,8 +677,7 @@ const opdef_t op_def_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
     .preference = OP_DENSE,
     .attrs = {sizeof(attention_attrs_t), 3, fields},
-    .n_operands = 4,
-    .operands = operands,
+    OPERANDS(operands),
     .n_outputs = 1,
     .infer = infer,
     .infers_symbols = true,

@@ -16,11 +16,9 @@
 static const char *const activations[] = {"none", "relu", "relu6", NULL};
 
 static const attr_field_t fields[] = {
-    CONV_FIELDS(2),
-    {"post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL},
-    {"epsilon", ATTR_FLOAT, false, offsetof(batch_norm_conv_attrs_t, epsilon), 0, 1e-5, NULL},
-    {"activation", ATTR_NAME, false, offsetof(batch_norm_conv_attrs_t, activation), 0, 0,
-     activations}};
+    CONV_FIELDS(2), FIELD_POST(conv_attrs_t, post),
+    FIELD_FLOAT(batch_norm_conv_attrs_t, epsilon, 1e-5),
+    FIELD_NAME(batch_norm_conv_attrs_t, activation, 0, activations)};
 
 static const operand_t operands[] = {
     {"x", ROLE_ACTIVATION, false, false},     {"weight", ROLE_WEIGHT, false, false},

@@ -14,12 +14,8 @@
 /* ---- attributes ---- */
 
 #define FIELDS(n)                                                                                  \
-    CONV_FIELDS(n),                                                                                \
-        {"algorithm", ATTR_NAME,           false, offsetof(conv_attrs_t, algorithm), 0,            \
-         CONV_DIRECT, conv_algorithm_names},                                                       \
-    {                                                                                              \
-        "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
-    }
+    CONV_FIELDS(n), FIELD_NAME(conv_attrs_t, algorithm, CONV_DIRECT, conv_algorithm_names),        \
+        FIELD_POST(conv_attrs_t, post)
 
 const char *const conv_algorithm_names[] = {
     "direct",     "winograd",   "winograd_training", "winograd_up_to_2", "winograd_up_to_6",
@@ -486,8 +482,7 @@ static double amplifies(const void *attrs)
                                        .attrs = {sizeof(conv_attrs_t),                             \
                                                  sizeof fields_##n##d / sizeof *fields_##n##d,     \
                                                  fields_##n##d},                                   \
-                                       .n_operands = 3,                                            \
-                                       .operands = operands,                                       \
+                                       OPERANDS(operands),                                         \
                                        .n_outputs = 1,                                             \
                                        .infer = conv_infer_floating,                               \
                                        .infers_symbols = true,                                     \

@@ -11,16 +11,13 @@
 /* ---- attributes ---- */
 
 #define FIELDS(n)                                                                                  \
-    {"stride", ATTR_ARRAY, true, offsetof(conv_backward_attrs_t, stride), n, 1, NULL},             \
-        {"padding", ATTR_ARRAY, false, offsetof(conv_backward_attrs_t, padding), n, 0, NULL},      \
-        {"dilation", ATTR_ARRAY, true, offsetof(conv_backward_attrs_t, dilation), n, 1, NULL},     \
-        {"groups", ATTR_INT, true, offsetof(conv_backward_attrs_t, groups), 0, 1, NULL},           \
-        {"size", ATTR_ARRAY, false, offsetof(conv_backward_attrs_t, size), n, 0, NULL},            \
-        {"algorithm", ATTR_NAME,           false, offsetof(conv_backward_attrs_t, algorithm), 0,   \
-         CONV_DIRECT, conv_algorithm_names},                                                       \
-    {                                                                                              \
-        "bias", ATTR_BOOL, false, offsetof(conv_backward_attrs_t, bias), 0, 0, NULL                \
-    }
+    FIELD_OR(conv_backward_attrs_t, ATTR_ARRAY, stride, n, 1),                                     \
+        FIELD_ARRAY(conv_backward_attrs_t, padding, n, 0),                                         \
+        FIELD_OR(conv_backward_attrs_t, ATTR_ARRAY, dilation, n, 1),                               \
+        FIELD_OR(conv_backward_attrs_t, ATTR_INT, groups, 0, 1),                                   \
+        FIELD_ARRAY(conv_backward_attrs_t, size, n, 0),                                            \
+        FIELD_NAME(conv_backward_attrs_t, algorithm, CONV_DIRECT, conv_algorithm_names),           \
+        FIELD_BOOL(conv_backward_attrs_t, bias, 0)
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};

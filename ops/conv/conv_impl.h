@@ -28,13 +28,10 @@ extern const char *const conv_algorithm_names[];
 
 /* Fields of conv_attrs_t, for n spatial dimensions. */
 #define CONV_FIELDS(n)                                                                             \
-    {"stride", ATTR_ARRAY, true, offsetof(conv_attrs_t, stride), n, 1, NULL},                      \
-        {"padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, padding), n, 0, NULL},               \
-        {"extra_padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, extra_padding), n, 0, NULL},   \
-        {"dilation", ATTR_ARRAY, true, offsetof(conv_attrs_t, dilation), n, 1, NULL},              \
-    {                                                                                              \
-        "groups", ATTR_INT, true, offsetof(conv_attrs_t, groups), 0, 1, NULL                       \
-    }
+    FIELD_OR(conv_attrs_t, ATTR_ARRAY, stride, n, 1), FIELD_ARRAY(conv_attrs_t, padding, n, 0),    \
+        FIELD_ARRAY(conv_attrs_t, extra_padding, n, 0),                                            \
+        FIELD_OR(conv_attrs_t, ATTR_ARRAY, dilation, n, 1),                                        \
+        FIELD_OR(conv_attrs_t, ATTR_INT, groups, 0, 1)
 
 /* Checks ranks, channels, groups and windows, and infers a result of the given dtype. */
 status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);

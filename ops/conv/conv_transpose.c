@@ -13,20 +13,12 @@
 /* ---- attributes ---- */
 
 #define FIELDS(n)                                                                                  \
-    {"stride", ATTR_ARRAY, true, offsetof(conv_transpose_attrs_t, stride), n, 1, NULL},            \
-        {"padding", ATTR_ARRAY, false, offsetof(conv_transpose_attrs_t, padding), n, 0, NULL},     \
-        {"output_padding",                                                                         \
-         ATTR_ARRAY,                                                                               \
-         false,                                                                                    \
-         offsetof(conv_transpose_attrs_t, output_padding),                                         \
-         n,                                                                                        \
-         0,                                                                                        \
-         NULL},                                                                                    \
-        {"dilation", ATTR_ARRAY, true, offsetof(conv_transpose_attrs_t, dilation), n, 1, NULL},    \
-        {"groups", ATTR_INT, true, offsetof(conv_transpose_attrs_t, groups), 0, 1, NULL},          \
-    {                                                                                              \
-        "post", ATTR_POST, false, offsetof(conv_transpose_attrs_t, post), 0, 0, NULL               \
-    }
+    FIELD_OR(conv_transpose_attrs_t, ATTR_ARRAY, stride, n, 1),                                    \
+        FIELD_ARRAY(conv_transpose_attrs_t, padding, n, 0),                                        \
+        FIELD_ARRAY(conv_transpose_attrs_t, output_padding, n, 0),                                 \
+        FIELD_OR(conv_transpose_attrs_t, ATTR_ARRAY, dilation, n, 1),                              \
+        FIELD_OR(conv_transpose_attrs_t, ATTR_INT, groups, 0, 1),                                  \
+        FIELD_POST(conv_transpose_attrs_t, post)
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -350,8 +342,7 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
         .traits = TRAIT_POST_OPS | TRAIT_BATCHED,                                                  \
         .attrs = {sizeof(conv_transpose_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,    \
                   fields_##n##d},                                                                  \
-        .n_operands = 3,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
         .infer = conv_transpose_infer,                                                             \
         .infers_symbols = true,                                                                    \

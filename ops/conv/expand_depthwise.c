@@ -27,8 +27,7 @@ static const attr_field_t fields[] = {
     {"stride", ATTR_ARRAY, true, CONV(stride), 2, 1, NULL},
     {"padding", ATTR_ARRAY, false, CONV(padding), 2, 0, NULL},
     {"extra_padding", ATTR_ARRAY, false, CONV(extra_padding), 2, 0, NULL},
-    {"activation", ATTR_NAME, false, offsetof(expand_depthwise_attrs_t, activation), 0, EXPAND_NONE,
-     activation_names},
+    FIELD_NAME(expand_depthwise_attrs_t, activation, EXPAND_NONE, activation_names),
     {"post", ATTR_POST, false, CONV(post), 0, 0, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -305,9 +304,7 @@ static status_t expand_depthwise_prepare_native(context_t *ctx, const op_call_t 
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     if (!dtype_is_floating(call->in[X]->dtype))
         return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
-    for (int i = X; i <= BIAS; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, X, BIAS);
     const size_t plane = (size_t)(call->in[X]->sizes[2] * call->in[X]->sizes[3]);
     prepared_set_scratch(prepared, plane * (size_t)context_threads(ctx) * sizeof(double));
     prepared->cost_ns = 1e9;
@@ -423,8 +420,7 @@ const opdef_t op_def_expand_depthwise = {
     .preference = OP_PREFERS,
     .traits = TRAIT_POST_OPS | TRAIT_BATCHED,
     .attrs = {sizeof(expand_depthwise_attrs_t), sizeof fields / sizeof *fields, fields},
-    .n_operands = 5,
-    .operands = operands,
+    OPERANDS(operands),
     .n_outputs = 1,
     .infer = expand_depthwise_infer,
     .infers_symbols = true,

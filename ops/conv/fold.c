@@ -10,10 +10,9 @@
 
 /* ---- attributes ---- */
 
-static const attr_field_t fields[] = {
-    {"epsilon", ATTR_FLOAT, false, offsetof(fold_attrs_t, epsilon), 0, 1e-5, NULL},
-    {"groups", ATTR_INT, true, offsetof(fold_attrs_t, groups), 0, 1, NULL},
-    {"transposed", ATTR_BOOL, false, offsetof(fold_attrs_t, transposed), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_FLOAT(fold_attrs_t, epsilon, 1e-5),
+                                      FIELD_OR(fold_attrs_t, ATTR_INT, groups, 0, 1),
+                                      FIELD_BOOL(fold_attrs_t, transposed, 0)};
 
 static const operand_t weight_operands[] = {{"weight", ROLE_ACTIVATION, false, false},
                                             {"scale", ROLE_STATE, true, false},
@@ -139,13 +138,6 @@ static double fold_spec_bias(const spec_call_t *call, int output, const int64_t 
 
 /* ---- kernels ---- */
 
-static void want_contiguous(const op_call_t *call, prepared_t *prepared)
-{
-    for (int i = 1; i < call->n_in; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
-}
-
 /* The operand's element for channel k, or `absent` if there is no such operand. */
 static double element(const prepared_t *prepared, void *const *in, int operand, int64_t k,
                       double absent)
@@ -171,7 +163,7 @@ static status_t fold_prepare_weight(context_t *ctx, const op_call_t *call, prepa
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     TRY(accept_plain(call, prepared, 0));
-    want_contiguous(call, prepared);
+    accept_contiguous(call, prepared, 1, call->n_in - 1);
     prepared->scratch_bytes = (size_t)n_channels(call->in[WEIGHT], call->attrs) * sizeof(double);
     return accept_out_plain(call, prepared, 0);
 }
@@ -204,7 +196,7 @@ static status_t fold_prepare_bias(context_t *ctx, const op_call_t *call, prepare
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    want_contiguous(call, prepared);
+    accept_contiguous(call, prepared, 1, call->n_in - 1);
     return accept_out_plain(call, prepared, 0);
 }
 
@@ -265,8 +257,7 @@ static const char *const bias_cases[] = {
 const opdef_t op_def_fold_weight = {.name = "fold_weight",
                                     .preference = OP_DENSE,
                                     .attrs = {sizeof(fold_attrs_t), 3, fields},
-                                    .n_operands = 3,
-                                    .operands = weight_operands,
+                                    OPERANDS(weight_operands),
                                     .n_outputs = 1,
                                     .infer = fold_infer_weight,
                                     .kernels = weight_kernels,
@@ -276,8 +267,7 @@ const opdef_t op_def_fold_weight = {.name = "fold_weight",
 const opdef_t op_def_fold_bias = {.name = "fold_bias",
                                   .preference = OP_DENSE,
                                   .attrs = {sizeof(fold_attrs_t), 3, fields},
-                                  .n_operands = 6,
-                                  .operands = bias_operands,
+                                  OPERANDS(bias_operands),
                                   .n_outputs = 1,
                                   .infer = fold_infer_bias,
                                   .kernels = bias_kernels,

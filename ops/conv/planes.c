@@ -1,5 +1,7 @@
 #include "ops/conv/planes_impl.h"
 
+#include "ops/accept_impl.h"
+
 enum { X, WEIGHT, BIAS };
 
 status_t planes_prepare(const op_call_t *call, prepared_t *prepared)
@@ -7,9 +9,7 @@ status_t planes_prepare(const op_call_t *call, prepared_t *prepared)
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     if (!dtype_is_floating(call->in[X]->dtype))
         return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
-    for (int i = X; i <= BIAS; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, X, BIAS);
     prepared->cost_ns = 1e9;
     return STATUS_OK;
 }

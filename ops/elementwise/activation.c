@@ -381,8 +381,7 @@ static const gradient_t by_NEITHER = {.pass = pass_neg};
                                       .preference = OP_FOLLOWS,                                    \
                                       .traits = TRAIT_ELEMENTWISE,                                 \
                                       .attrs = parameters,                                         \
-                                      .n_operands = 1,                                             \
-                                      .operands = operands,                                        \
+                                      OPERANDS(operands),                                          \
                                       .n_outputs = 1,                                              \
                                       .infer = activation_infer,                                   \
                                       .infers_symbols = true,                                      \

@@ -353,8 +353,7 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
                                       .preference = FUNCTION_PREFERENCE(result),                   \
                                       .traits = TRAIT_ELEMENTWISE |                                \
                                                 (((flags)&COMMUTES) != 0 ? TRAIT_COMMUTATIVE : 0), \
-                                      .n_operands = 2,                                             \
-                                      .operands = operands,                                        \
+                                      OPERANDS(operands),                                          \
                                       .n_outputs = 1,                                              \
                                       .infer = binary_infer,                                       \
                                       .infers_symbols = true,                                      \

@@ -14,8 +14,7 @@ typedef struct attrs {
 
 static const char *const names[] = {"pow_base", "pow_exponent", "maximum",
                                     "minimum",  "prelu",        NULL};
-static const attr_field_t fields[] = {
-    {"function", ATTR_NAME, false, offsetof(attrs_t, function), 0, 0, names}};
+static const attr_field_t fields[] = {FIELD_NAME(attrs_t, function, 0, names)};
 
 static const operand_t operands[] = {{"grad", ROLE_ACTIVATION, false, false},
                                      {"a", ROLE_ACTIVATION, false, false},
@@ -109,8 +108,7 @@ const opdef_t op_def_binary_backward = {.name = "binary_backward",
                                         .preference = OP_FOLLOWS,
                                         .traits = TRAIT_ELEMENTWISE,
                                         .attrs = {sizeof(attrs_t), 1, fields},
-                                        .n_operands = 3,
-                                        .operands = operands,
+                                        OPERANDS(operands),
                                         .n_outputs = 1,
                                         .infer = binary_backward_infer,
                                         .infers_symbols = true,

@@ -10,8 +10,7 @@ typedef struct cast_attrs {
     dtype_t dtype;
 } cast_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"dtype", ATTR_DTYPE, false, offsetof(cast_attrs_t, dtype), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_DTYPE(cast_attrs_t, dtype, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -104,8 +103,7 @@ static const char *const cases[] = {
 const opdef_t op_def_cast = {.name = "cast",
                              .preference = OP_FOLLOWS,
                              .attrs = {sizeof(cast_attrs_t), 1, fields},
-                             .n_operands = 1,
-                             .operands = operands,
+                             OPERANDS(operands),
                              .n_outputs = 1,
                              .infer = cast_infer,
                              .infers_symbols = true,

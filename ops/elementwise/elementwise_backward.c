@@ -24,10 +24,9 @@ typedef struct attrs {
     double alpha, beta;
 } attrs_t;
 
-static const attr_field_t fields[] = {
-    {"function", ATTR_NAME, false, offsetof(attrs_t, function), 0, 0, names},
-    {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0, NULL},
-    {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_NAME(attrs_t, function, 0, names),
+                                      FIELD_FLOAT(attrs_t, alpha, 0),
+                                      FIELD_FLOAT(attrs_t, beta, 0)};
 
 /* value: the function's input or its result; unary_slopes.def defines which. */
 static const operand_t operands[] = {{"grad", ROLE_ACTIVATION, false, false},
@@ -182,8 +181,7 @@ const opdef_t op_def_elementwise_backward = {.name = "elementwise_backward",
                                              .preference = OP_FOLLOWS,
                                              .traits = TRAIT_ELEMENTWISE,
                                              .attrs = {sizeof(attrs_t), 3, fields},
-                                             .n_operands = 2,
-                                             .operands = operands,
+                                             OPERANDS(operands),
                                              .n_outputs = 1,
                                              .infer = elementwise_backward_infer,
                                              .infers_symbols = true,

@@ -9,9 +9,8 @@ typedef struct full_like_attrs {
     dtype_t dtype; /* DTYPE_NONE means x's dtype */
 } full_like_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"value", ATTR_FLOAT, false, offsetof(full_like_attrs_t, value), 0, 0, NULL},
-    {"dtype", ATTR_DTYPE, false, offsetof(full_like_attrs_t, dtype), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_FLOAT(full_like_attrs_t, value, 0),
+                                      FIELD_DTYPE(full_like_attrs_t, dtype, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -81,8 +80,7 @@ static const char *const cases[] = {"(f32[2,3,4,5]) value=1.5",
 const opdef_t op_def_full_like = {.name = "full_like",
                                   .preference = OP_DENSE,
                                   .attrs = {sizeof(full_like_attrs_t), 2, fields},
-                                  .n_operands = 1,
-                                  .operands = operands,
+                                  OPERANDS(operands),
                                   .n_outputs = 1,
                                   .infer = full_like_infer,
                                   .infers_symbols = true,

@@ -7,8 +7,7 @@ typedef struct dropout_attrs {
     double p; /* probability that training sets an element to zero */
 } dropout_attrs_t;
 
-static const attr_field_t dropout_fields[] = {
-    {"p", ATTR_FLOAT, false, offsetof(dropout_attrs_t, p), 0, 0.5, NULL}};
+static const attr_field_t dropout_fields[] = {FIELD_FLOAT(dropout_attrs_t, p, 0.5)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -46,8 +45,7 @@ static const char *const cases[] = {"(f32[2,3,4,5])", "(bf16[1,17,2,2])", "(s64[
 const opdef_t op_def_identity = {.name = "identity",
                                  .preference = OP_FOLLOWS,
                                  .traits = TRAIT_VIEW | TRAIT_IDENTITY,
-                                 .n_operands = 1,
-                                 .operands = operands,
+                                 OPERANDS(operands),
                                  .n_outputs = 1,
                                  .infer = ops_infer_like,
                                  .infers_symbols = true,
@@ -61,8 +59,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                    .preference = OP_FOLLOWS,                                       \
                                    .traits = TRAIT_VIEW | TRAIT_IDENTITY,                          \
                                    .attrs = {sizeof(dropout_attrs_t), 1, dropout_fields},          \
-                                   .n_operands = 1,                                                \
-                                   .operands = operands,                                           \
+                                   OPERANDS(operands),                                             \
                                    .n_outputs = 1,                                                 \
                                    .infer = infer_dropout,                                         \
                                    .infers_symbols = true,                                         \

@@ -74,8 +74,7 @@ static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
                                       .variant = UNARY_##op_name,                                  \
                                       .preference = FUNCTION_PREFERENCE(result),                   \
                                       .traits = FUNCTION_TRAITS(op_flags),                         \
-                                      .n_operands = 1,                                             \
-                                      .operands = operands,                                        \
+                                      OPERANDS(operands),                                          \
                                       .n_outputs = 1,                                              \
                                       .infer = unary_infer,                                        \
                                       .infers_symbols = true,                                      \

@@ -11,8 +11,7 @@ typedef struct compress_attrs {
     ints_t dims; /* one dimension; if none, x is flattened */
 } compress_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"dims", ATTR_INTS, false, offsetof(compress_attrs_t, dims), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INTS(compress_attrs_t, dims)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"condition", ROLE_ACTIVATION, false, false}};
@@ -176,8 +175,7 @@ const opdef_t op_def_compress = {.name = "compress",
                                  .preference = OP_DENSE,
                                  .traits = TRAIT_MEASURES,
                                  .attrs = {sizeof(compress_attrs_t), 1, fields},
-                                 .n_operands = 2,
-                                 .operands = operands,
+                                 OPERANDS(operands),
                                  .n_outputs = 1,
                                  .infer = infer,
                                  .infers_symbols = true,

@@ -10,8 +10,7 @@ typedef struct gather_attrs {
     int64_t dim;
 } gather_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"dim", ATTR_INT, false, offsetof(gather_attrs_t, dim), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(gather_attrs_t, dim, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"index", ROLE_ACTIVATION, false, false}};
@@ -59,15 +58,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: copies one contiguous row for each index ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    TRY(accept_plain(call, prepared, X));
-    TRY(accept_plain(call, prepared, INDEX));
-    return accept_out_plain(call, prepared, 0);
-}
-
 typedef struct copy {
     dtype_t index_dtype;
     size_t index_bytes, row; /* bytes of an index; bytes of a row of x */
@@ -113,7 +103,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: for each row of x, gather_backward adds the gradients of all its copies ---- */
@@ -134,9 +124,8 @@ typedef struct backward_attrs {
     int64_t dim, size; /* dim, and the size of x along it */
 } backward_attrs_t;
 
-static const attr_field_t backward_fields[] = {
-    {"dim", ATTR_INT, false, offsetof(backward_attrs_t, dim), 0, 0, NULL},
-    {"size", ATTR_INT, false, offsetof(backward_attrs_t, size), 0, 0, NULL}};
+static const attr_field_t backward_fields[] = {FIELD_INT(backward_attrs_t, dim, 0),
+                                               FIELD_INT(backward_attrs_t, size, 0)};
 
 static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false},
                                               {"index", ROLE_ACTIVATION, false, false}};
@@ -197,7 +186,7 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
  * lists. */
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    TRY(prepare(ctx, call, prepared));
+    TRY(ops_prepare_dense(ctx, call, prepared));
     const int64_t n = ((const backward_attrs_t *)call->attrs)->size + 2 +
                       info_numel(call->in[INDEX]);
     prepared->scratch_bytes = (size_t)n * sizeof(int64_t);
@@ -312,8 +301,7 @@ static const char *const cases[] = {"(f32[7,3], s64[5]<7)",
 const opdef_t op_def_gather = {.name = "gather",
                                .preference = OP_DENSE,
                                .attrs = {sizeof(gather_attrs_t), 1, fields},
-                               .n_operands = 2,
-                               .operands = operands,
+                               OPERANDS(operands),
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,
@@ -325,8 +313,7 @@ const opdef_t op_def_gather = {.name = "gather",
 const opdef_t op_def_gather_backward = {.name = "gather_backward",
                                         .preference = OP_DENSE,
                                         .attrs = {sizeof(backward_attrs_t), 2, backward_fields},
-                                        .n_operands = 2,
-                                        .operands = backward_operands,
+                                        OPERANDS(backward_operands),
                                         .n_outputs = 1,
                                         .infer = infer_backward,
                                         .infers_symbols = true,

@@ -10,8 +10,7 @@ typedef struct gather_elements_attrs {
     int64_t dim;
 } gather_elements_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"dim", ATTR_INT, false, offsetof(gather_elements_attrs_t, dim), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(gather_elements_attrs_t, dim, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"index", ROLE_ACTIVATION, false, false}};
@@ -164,8 +163,7 @@ static const char *const cases[] = {"(f32[7,3], s64[5,3]<7)",
 const opdef_t op_def_gather_elements = {.name = "gather_elements",
                                         .preference = OP_DENSE,
                                         .attrs = {sizeof(gather_elements_attrs_t), 1, fields},
-                                        .n_operands = 2,
-                                        .operands = operands,
+                                        OPERANDS(operands),
                                         .n_outputs = 1,
                                         .infer = infer,
                                         .infers_symbols = true,

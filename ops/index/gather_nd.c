@@ -11,8 +11,7 @@ typedef struct gather_nd_attrs {
     int64_t batch_dims;
 } gather_nd_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"batch_dims", ATTR_INT, false, offsetof(gather_nd_attrs_t, batch_dims), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(gather_nd_attrs_t, batch_dims, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"index", ROLE_ACTIVATION, false, false}};
@@ -78,12 +77,8 @@ static int64_t count_tuples(const tensor_info_t *index)
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    TRY(accept_plain(call, prepared, X));
-    TRY(accept_plain(call, prepared, INDEX));
     prepared->scratch_bytes = (size_t)count_tuples(call->in[INDEX]) * sizeof(int64_t);
-    return accept_out_plain(call, prepared, 0);
+    return ops_prepare_dense(ctx, call, prepared);
 }
 
 typedef struct copy {
@@ -181,8 +176,7 @@ static const char *const cases[] = {"(f32[7,7], s64[3,2]<7)",
 const opdef_t op_def_gather_nd = {.name = "gather_nd",
                                   .preference = OP_DENSE,
                                   .attrs = {sizeof(gather_nd_attrs_t), 1, fields},
-                                  .n_operands = 2,
-                                  .operands = operands,
+                                  OPERANDS(operands),
                                   .n_outputs = 1,
                                   .infer = infer,
                                   .infers_symbols = true,

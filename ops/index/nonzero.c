@@ -42,14 +42,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return -1;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    TRY(accept_plain(call, prepared, 0));
-    return accept_out_plain(call, prepared, 0);
-}
-
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
@@ -64,7 +56,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 static const char *const cases[] = {"(s64[7]<2)",     "(bool[3,17])", "(f32[3,7,31])",
@@ -74,8 +66,7 @@ static const char *const cases[] = {"(s64[7]<2)",     "(bool[3,17])", "(f32[3,7,
 const opdef_t op_def_nonzero = {.name = "nonzero",
                                 .preference = OP_DENSE,
                                 .traits = TRAIT_MEASURES,
-                                .n_operands = 1,
-                                .operands = operands,
+                                OPERANDS(operands),
                                 .n_outputs = 1,
                                 .infer = infer,
                                 .infers_symbols = true,

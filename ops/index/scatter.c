@@ -13,9 +13,8 @@ typedef struct scatter_attrs {
 } scatter_attrs_t;
 
 static const attr_field_t fields[] = {
-    {"dim", ATTR_INT, false, offsetof(scatter_attrs_t, dim), 0, 0, NULL},
-    {"reduction", ATTR_NAME, false, offsetof(scatter_attrs_t, reduction), 0, 0,
-     index_reduction_names}};
+    FIELD_INT(scatter_attrs_t, dim, 0),
+    FIELD_NAME(scatter_attrs_t, reduction, 0, index_reduction_names)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"index", ROLE_ACTIVATION, false, false},
@@ -310,8 +309,7 @@ static const char *const cases[] = {
 const opdef_t op_def_scatter = {.name = "scatter",
                                 .preference = OP_DENSE,
                                 .attrs = {sizeof(scatter_attrs_t), 2, fields},
-                                .n_operands = 3,
-                                .operands = operands,
+                                OPERANDS(operands),
                                 .n_outputs = 1,
                                 .infer = infer,
                                 .infers_symbols = true,

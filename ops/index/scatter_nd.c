@@ -10,9 +10,8 @@ typedef struct scatter_nd_attrs {
     int reduction; /* scatter_reduction_t */
 } scatter_nd_attrs_t;
 
-static const attr_field_t fields[] = {{"reduction", ATTR_NAME, false,
-                                       offsetof(scatter_nd_attrs_t, reduction), 0, 0,
-                                       index_reduction_names}};
+static const attr_field_t fields[] = {
+    FIELD_NAME(scatter_nd_attrs_t, reduction, 0, index_reduction_names)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"index", ROLE_ACTIVATION, false, false},
@@ -226,8 +225,7 @@ static const char *const cases[] = {"(f32[7,7], s64[3,2]<7, f32[3])",
 const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
                                    .preference = OP_DENSE,
                                    .attrs = {sizeof(scatter_nd_attrs_t), 1, fields},
-                                   .n_operands = 3,
-                                   .operands = operands,
+                                   OPERANDS(operands),
                                    .n_outputs = 1,
                                    .infer = infer,
                                    .infers_symbols = true,

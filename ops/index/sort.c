@@ -21,12 +21,11 @@ typedef struct sort_attrs {
     bool descending; /* for topk: the largest elements */
 } sort_attrs_t;
 
-static const attr_field_t sort_fields[] = {
-    {"dim", ATTR_INT, false, offsetof(sort_attrs_t, dim), 0, -1, NULL},
-    {"descending", ATTR_BOOL, false, offsetof(sort_attrs_t, descending), 0, 0, NULL}};
+static const attr_field_t sort_fields[] = {FIELD_INT(sort_attrs_t, dim, -1),
+                                           FIELD_BOOL(sort_attrs_t, descending, 0)};
 static const attr_field_t topk_fields[] = {
-    {"k", ATTR_INT, false, offsetof(sort_attrs_t, k), 0, 0, NULL},
-    {"dim", ATTR_INT, false, offsetof(sort_attrs_t, dim), 0, -1, NULL},
+    FIELD_INT(sort_attrs_t, k, 0),
+    FIELD_INT(sort_attrs_t, dim, -1),
     {"largest", ATTR_BOOL, false, offsetof(sort_attrs_t, descending), 0, 1, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
@@ -100,12 +99,8 @@ typedef struct entry {
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    TRY(accept_plain(call, prepared, X));
-    TRY(accept_out_plain(call, prepared, VALUES));
     prepared->scratch_bytes = (size_t)info_numel(&call->out[VALUES]) * sizeof(entry_t);
-    return accept_out_plain(call, prepared, INDICES);
+    return ops_prepare_dense(ctx, call, prepared);
 }
 
 /* Computes the keys of n elements; smaller keys come first. The bits of a double, read as an
@@ -298,8 +293,7 @@ static const char *const topk_cases[] = {"(f32[3,7,5]) k=2 dim=0",
                                  .attrs = {sizeof(sort_attrs_t),                                   \
                                            (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
                                            op##_fields},                                           \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
+                                 OPERANDS(operands),                                               \
                                  .n_outputs = 2,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \

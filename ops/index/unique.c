@@ -16,9 +16,8 @@ typedef struct unique_attrs {
     bool sorted;
 } unique_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"dims", ATTR_INTS, false, offsetof(unique_attrs_t, dims), 0, 0, NULL},
-    {"sorted", ATTR_BOOL, false, offsetof(unique_attrs_t, sorted), 0, 1, NULL}};
+static const attr_field_t fields[] = {FIELD_INTS(unique_attrs_t, dims),
+                                      FIELD_BOOL(unique_attrs_t, sorted, 1)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
@@ -350,8 +349,7 @@ const opdef_t op_def_unique = {.name = "unique",
                                .preference = OP_DENSE,
                                .traits = TRAIT_MEASURES,
                                .attrs = {sizeof(unique_attrs_t), 2, fields},
-                               .n_operands = 1,
-                               .operands = operands,
+                               OPERANDS(operands),
                                .n_outputs = N_OUTPUTS,
                                .infer = infer,
                                .infers_symbols = true,

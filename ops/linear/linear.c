@@ -15,10 +15,9 @@
 static const char *const algorithm_names[] = {"direct", "strassen", "strassen_only", NULL};
 
 static const attr_field_t fields[] = {
-    {"flatten", ATTR_BOOL, false, offsetof(linear_attrs_t, flatten), 0, 0, NULL},
-    {"algorithm", ATTR_NAME, false, offsetof(linear_attrs_t, algorithm), 0, LINEAR_DIRECT,
-     algorithm_names},
-    {"post", ATTR_POST, false, offsetof(linear_attrs_t, post), 0, 0, NULL}};
+    FIELD_BOOL(linear_attrs_t, flatten, 0),
+    FIELD_NAME(linear_attrs_t, algorithm, LINEAR_DIRECT, algorithm_names),
+    FIELD_POST(linear_attrs_t, post)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_WEIGHT, false, false},
@@ -210,9 +209,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     if (!dtype_is_floating(call->in[X]->dtype))
         return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
     TRY(accept_plain(call, prepared, X));
-    for (int i = WEIGHT; i <= BIAS; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, WEIGHT, BIAS);
     prepared->cost_ns = 1e9;
     TRY(accept_out_plain(call, prepared, 0));
     return STATUS_OK;
@@ -353,8 +350,7 @@ const opdef_t op_def_linear = {
     .preference = OP_PREFERS,
     .traits = TRAIT_POST_OPS,
     .attrs = {sizeof(linear_attrs_t), sizeof fields / sizeof *fields, fields},
-    .n_operands = 3,
-    .operands = operands,
+    OPERANDS(operands),
     .n_outputs = 1,
     .infer = infer,
     .infers_symbols = true,

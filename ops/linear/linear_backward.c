@@ -11,8 +11,7 @@
 
 /* ---- attributes ---- */
 
-static const attr_field_t fields[] = {
-    {"bias", ATTR_BOOL, false, offsetof(linear_backward_attrs_t, bias), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_BOOL(linear_backward_attrs_t, bias, 0)};
 
 static const operand_t data_operands[] = {{"grad", ROLE_ACTIVATION, false, false},
                                           {"weight", ROLE_WEIGHT, false, false}};
@@ -466,8 +465,7 @@ static const char *const weight_cases[] = {"(f32[3,7], f32[3,5]) bias=true",
 
 const opdef_t op_def_linear_backward_data = {.name = "linear_backward_data",
                                              .preference = OP_PREFERS,
-                                             .n_operands = 2,
-                                             .operands = data_operands,
+                                             OPERANDS(data_operands),
                                              .n_outputs = 1,
                                              .infer = infer_data,
                                              .infers_symbols = true,
@@ -479,8 +477,7 @@ const opdef_t op_def_linear_backward_weight = {
     .name = "linear_backward_weight",
     .preference = OP_PREFERS,
     .attrs = {sizeof(linear_backward_attrs_t), 1, fields},
-    .n_operands = 2,
-    .operands = weight_operands,
+    OPERANDS(weight_operands),
     .n_outputs = 0,
     .infer = infer_weight,
     .infers_symbols = true,

@@ -15,8 +15,7 @@ typedef struct matmul_attrs {
     post_ops_t post; /* set by the fusion pass */
 } matmul_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"post", ATTR_POST, false, offsetof(matmul_attrs_t, post), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_POST(matmul_attrs_t, post)};
 
 static const operand_t operands[] = {{"a", ROLE_ACTIVATION, false, false},
                                      {"b", ROLE_ACTIVATION, false, false}};
@@ -451,8 +450,7 @@ const opdef_t op_def_matmul = {.name = "matmul",
                                .preference = OP_FOLLOWS,
                                .traits = TRAIT_POST_OPS,
                                .attrs = {sizeof(matmul_attrs_t), 1, fields},
-                               .n_operands = 2,
-                               .operands = operands,
+                               OPERANDS(operands),
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,

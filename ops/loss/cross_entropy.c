@@ -23,21 +23,9 @@
 
 static const char *const reductions[] = {"mean", "sum", "none", NULL};
 
-#define FIELD_REDUCTION                                                                            \
-    {                                                                                              \
-        "reduction", ATTR_NAME, false, offsetof(cross_entropy_attrs_t, reduction), 0, LOSS_MEAN,   \
-            reductions                                                                             \
-    }
-#define FIELD_IGNORE                                                                               \
-    {                                                                                              \
-        "ignore_index", ATTR_INT, false, offsetof(cross_entropy_attrs_t, ignore_index), 0,         \
-            LOSS_IGNORE_INDEX, NULL                                                                \
-    }
-#define FIELD_SMOOTHING                                                                            \
-    {                                                                                              \
-        "label_smoothing", ATTR_FLOAT, false, offsetof(cross_entropy_attrs_t, label_smoothing), 0, \
-            0, NULL                                                                                \
-    }
+#define FIELD_REDUCTION FIELD_NAME(cross_entropy_attrs_t, reduction, LOSS_MEAN, reductions)
+#define FIELD_IGNORE FIELD_INT(cross_entropy_attrs_t, ignore_index, LOSS_IGNORE_INDEX)
+#define FIELD_SMOOTHING FIELD_FLOAT(cross_entropy_attrs_t, label_smoothing, 0)
 
 static const attr_field_t fields[] = {FIELD_REDUCTION, FIELD_IGNORE, FIELD_SMOOTHING};
 
@@ -317,15 +305,13 @@ static status_t cross_entropy_prepare(context_t *ctx, const op_call_t *call, pre
     const tensor_info_t *x = call->in[X];
     const int64_t n = count_rows(x), classes = x->sizes[class_dim(x)];
     size_t numbers = 0, rows = 0;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    for (int i = 0; i < call->n_in; i++)
-        if (call_has(call, i)) TRY(accept_plain(call, prepared, i));
+    TRY(ops_prepare_dense(ctx, call, prepared));
     REQUIRE(ctx,
             !__builtin_mul_overflow((size_t)(n + classes), sizeof(double), &numbers) &&
                 !__builtin_mul_overflow(row_bytes(classes), (size_t)context_threads(ctx), &rows) &&
                 !__builtin_add_overflow(numbers, rows, &prepared->scratch_bytes),
             "%s: %s, the memory it takes overflows", call->op->name, info_brief(x));
-    return accept_out_plain(call, prepared, 0);
+    return STATUS_OK;
 }
 
 static int64_t label_at(const rows_t *rows, int64_t row)
@@ -627,8 +613,7 @@ static const char *const cases_nll_loss_backward[] = {
                                       .variant = VARIANT_##op_name,                                \
                                       .preference = OP_DENSE,                                      \
                                       .attrs = {sizeof(cross_entropy_attrs_t), op_fields, fields}, \
-                                      .n_operands = 3,                                             \
-                                      .operands = operands,                                        \
+                                      OPERANDS(operands),                                          \
                                       .n_outputs = 1,                                              \
                                       .infer = cross_entropy_infer,                                \
                                       .infers_symbols = true,                                      \
@@ -642,8 +627,7 @@ static const char *const cases_nll_loss_backward[] = {
         .variant = VARIANT_##op_name,                                                              \
         .preference = OP_DENSE,                                                                    \
         .attrs = {sizeof(cross_entropy_attrs_t), op_fields, fields},                               \
-        .n_operands = 4,                                                                           \
-        .operands = backward_operands,                                                             \
+        OPERANDS(backward_operands),                                                               \
         .n_outputs = 1,                                                                            \
         .infer = cross_entropy_infer_backward,                                                     \
         .infers_symbols = true,                                                                    \

@@ -17,8 +17,7 @@ typedef struct tree_ensemble_attrs {
 } tree_ensemble_attrs_t;
 
 static const char *const aggregates[] = {"sum", "min", "max", NULL};
-static const attr_field_t fields[] = {
-    {"aggregate", ATTR_NAME, false, offsetof(tree_ensemble_attrs_t, aggregate), 0, 0, aggregates}};
+static const attr_field_t fields[] = {FIELD_NAME(tree_ensemble_attrs_t, aggregate, 0, aggregates)};
 
 static const operand_t operands[] = {
     {"x", ROLE_ACTIVATION, false, false},     {"features", ROLE_ACTIVATION, false, false},
@@ -106,14 +105,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 }
 
 /* ---- dense kernel ---- */
-
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    for (int i = 0; i < N_OPERANDS; i++) TRY(accept_plain(call, prepared, i));
-    return accept_out_plain(call, prepared, 0);
-}
 
 typedef struct forest {
     const int32_t *features, *modes, *links, *exits, *roots;
@@ -223,7 +214,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 static const char *const cases[] = {

@@ -26,9 +26,8 @@ typedef struct attrs {
 } attrs_t;
 
 #define FIELDS 2
-static const attr_field_t fields[FIELDS] = {
-    {"epsilon", ATTR_FLOAT, false, offsetof(attrs_t, epsilon), 0, 1e-5, NULL},
-    {"activation", ATTR_NAME, false, offsetof(attrs_t, activation), 0, 0, activations}};
+static const attr_field_t fields[FIELDS] = {FIELD_FLOAT(attrs_t, epsilon, 1e-5),
+                                            FIELD_NAME(attrs_t, activation, 0, activations)};
 
 static const operand_t forward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                              {"weight", ROLE_BIAS, true, false},
@@ -675,8 +674,7 @@ static const char *const backward_cases[] = {
 const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
                                             .preference = OP_FOLLOWS,
                                             .attrs = {sizeof(attrs_t), FIELDS, fields},
-                                            .n_operands = 3,
-                                            .operands = forward_operands,
+                                            OPERANDS(forward_operands),
                                             .n_outputs = 3,
                                             .infer = infer_forward,
                                             .infers_symbols = true,
@@ -688,8 +686,7 @@ const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
 const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .preference = OP_FOLLOWS,
                                             .attrs = {sizeof(attrs_t), FIELDS, fields},
-                                            .n_operands = 6,
-                                            .operands = backward_operands,
+                                            OPERANDS(backward_operands),
                                             .n_outputs = 3,
                                             .infer = infer_backward,
                                             .infers_symbols = true,

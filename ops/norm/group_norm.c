@@ -18,9 +18,8 @@ typedef struct attrs {
     double epsilon;
 } attrs_t;
 
-static const attr_field_t fields[] = {
-    {"num_groups", ATTR_INT, false, offsetof(attrs_t, num_groups), 0, 1, NULL},
-    {"epsilon", ATTR_FLOAT, false, offsetof(attrs_t, epsilon), 0, 1e-5, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(attrs_t, num_groups, 1),
+                                      FIELD_FLOAT(attrs_t, epsilon, 1e-5)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_BIAS, true, false},
@@ -182,9 +181,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 {
     walk_t walk = {0};
     TRY(walk_follow(call, prepared, true));
-    for (int i = WEIGHT; i < call->n_in; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, WEIGHT, call->n_in - 1);
     if (walk_channels(&prepared->in[X], &walk))
         prepared->scratch_bytes = (size_t)(walk.n * walk.n_blocks * walk.block) * 4 *
                                   sizeof(double);
@@ -568,8 +565,7 @@ static const char *const backward_cases[] = {
 const opdef_t op_def_group_norm = {.name = "group_norm",
                                    .preference = OP_FOLLOWS,
                                    .attrs = {sizeof(attrs_t), 2, fields},
-                                   .n_operands = 3,
-                                   .operands = operands,
+                                   OPERANDS(operands),
                                    .n_outputs = 1,
                                    .infer = infer,
                                    .infers_symbols = true,
@@ -581,8 +577,7 @@ const opdef_t op_def_group_norm = {.name = "group_norm",
 const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
                                             .preference = OP_FOLLOWS,
                                             .attrs = {sizeof(attrs_t), 2, fields},
-                                            .n_operands = 3,
-                                            .operands = backward_operands,
+                                            OPERANDS(backward_operands),
                                             .n_outputs = N_OF,
                                             .infer = infer_backward,
                                             .infers_symbols = true,

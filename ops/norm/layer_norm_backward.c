@@ -381,8 +381,7 @@ static const char *const cases_rms_norm[] = {CASES, NULL};
         .variant = VARIANT_##of,                                                                   \
         .preference = OP_FOLLOWS,                                                                  \
         .attrs = {sizeof(layer_attrs_t), LAYER_FIELDS, layer_fields},                              \
-        .n_operands = 3,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = outputs,                                                                      \
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \

@@ -12,11 +12,9 @@
 
 /* ---- attributes ---- */
 
-static const attr_field_t fields[] = {
-    {"size", ATTR_INT, true, offsetof(lrn_t, size), 0, 5, NULL},
-    {"alpha", ATTR_FLOAT, false, offsetof(lrn_t, alpha), 0, 1e-4, NULL},
-    {"beta", ATTR_FLOAT, false, offsetof(lrn_t, beta), 0, 0.75, NULL},
-    {"k", ATTR_FLOAT, false, offsetof(lrn_t, k), 0, 1.0, NULL}};
+static const attr_field_t fields[] = {FIELD_OR(lrn_t, ATTR_INT, size, 0, 5),
+                                      FIELD_FLOAT(lrn_t, alpha, 1e-4),
+                                      FIELD_FLOAT(lrn_t, beta, 0.75), FIELD_FLOAT(lrn_t, k, 1.0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -417,8 +415,7 @@ static const char *const backward_cases[] = {
 const opdef_t op_def_lrn = {.name = "lrn",
                             .preference = OP_FOLLOWS,
                             .attrs = {sizeof(lrn_t), 4, fields},
-                            .n_operands = 1,
-                            .operands = operands,
+                            OPERANDS(operands),
                             .n_outputs = 1,
                             .infer = infer,
                             .infers_symbols = true,
@@ -430,8 +427,7 @@ const opdef_t op_def_lrn = {.name = "lrn",
 const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
                                      .preference = OP_FOLLOWS,
                                      .attrs = {sizeof(lrn_t), 4, fields},
-                                     .n_operands = 2,
-                                     .operands = backward_operands,
+                                     OPERANDS(backward_operands),
                                      .n_outputs = 1,
                                      .infer = infer_backward,
                                      .infers_symbols = true,

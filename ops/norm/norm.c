@@ -20,12 +20,10 @@ typedef struct batch_attrs {
     post_ops_t post;
 } batch_attrs_t;
 
-static const attr_field_t batch_fields[] = {
-    {"epsilon", ATTR_FLOAT, false, offsetof(batch_attrs_t, epsilon), 0, 1e-5, NULL},
-    {"post", ATTR_POST, false, offsetof(batch_attrs_t, post), 0, 0, NULL}};
-const attr_field_t layer_fields[LAYER_FIELDS] = {
-    {"n_dims", ATTR_INT, true, offsetof(layer_attrs_t, n_dims), 0, 1, NULL},
-    {"epsilon", ATTR_FLOAT, false, offsetof(layer_attrs_t, epsilon), 0, 1e-5, NULL}};
+static const attr_field_t batch_fields[] = {FIELD_FLOAT(batch_attrs_t, epsilon, 1e-5),
+                                            FIELD_POST(batch_attrs_t, post)};
+const attr_field_t layer_fields[LAYER_FIELDS] = {FIELD_OR(layer_attrs_t, ATTR_INT, n_dims, 0, 1),
+                                                 FIELD_FLOAT(layer_attrs_t, epsilon, 1e-5)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_BIAS, true, false},
@@ -246,9 +244,7 @@ static const kernel_t onednn_layer = {.name = "onednn",
 
 static void want_contiguous(const op_call_t *call, prepared_t *prepared)
 {
-    for (int i = WEIGHT; i < call->n_in; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, WEIGHT, call->n_in - 1);
 }
 
 /* Element of an operand, or `absent` if there is no such operand. */
@@ -549,8 +545,7 @@ const opdef_t op_def_batch_norm = {.name = "batch_norm",
                                    .preference = OP_FOLLOWS,
                                    .traits = TRAIT_POST_OPS | TRAIT_POST_FUNCTIONS | TRAIT_BATCHED,
                                    .attrs = {sizeof(batch_attrs_t), 2, batch_fields},
-                                   .n_operands = 5,
-                                   .operands = operands,
+                                   OPERANDS(operands),
                                    .n_outputs = 1,
                                    .infer = infer_batch,
                                    .infers_symbols = true,

@@ -19,8 +19,7 @@ static const attr_field_t fields_max_3d[] = {POOL_FIELDS(3)};
 static const attr_field_t fields_avg_1d[] = {POOL_FIELDS(1), POOL_COUNT_INCLUDE_PAD};
 static const attr_field_t fields_avg_2d[] = {POOL_FIELDS(2), POOL_COUNT_INCLUDE_PAD};
 static const attr_field_t fields_avg_3d[] = {POOL_FIELDS(3), POOL_COUNT_INCLUDE_PAD};
-static const attr_field_t fields_adaptive[] = {
-    {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
+static const attr_field_t fields_adaptive[] = {FIELD_INTS(adaptive_attrs_t, output_size)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
@@ -424,8 +423,7 @@ static const char *const cases_adaptive_max[] = {CASES_ADAPTIVE, "(s8[1,17,8,6])
         .attrs = {sizeof(pool_attrs_t),                                                            \
                   sizeof fields_##kind##_##n##d / sizeof *fields_##kind##_##n##d,                  \
                   fields_##kind##_##n##d},                                                         \
-        .n_operands = 1,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
         .infer = pool_infer,                                                                       \
         .infers_symbols = true,                                                                    \
@@ -448,8 +446,7 @@ DEFINE(avg, 3);
         .preference = OP_FOLLOWS,                                                                  \
         .traits = TRAIT_BATCHED,                                                                   \
         .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},                                   \
-        .n_operands = 1,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
         .infer = pool_infer_adaptive,                                                              \
         .infers_symbols = true,                                                                    \

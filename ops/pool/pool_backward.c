@@ -14,10 +14,7 @@
 
 /* ---- attributes ---- */
 
-#define INPUT_SIZE                                                                                 \
-    {                                                                                              \
-        "input_size", ATTR_INTS, false, offsetof(pool_backward_attrs_t, input_size), 0, 0, NULL    \
-    }
+#define INPUT_SIZE FIELD_INTS(pool_backward_attrs_t, input_size)
 
 static const attr_field_t fields_max_1d[] = {POOL_FIELDS(1)};
 static const attr_field_t fields_max_2d[] = {POOL_FIELDS(2)};

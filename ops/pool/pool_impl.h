@@ -28,19 +28,11 @@ static inline bool pool_is_adaptive(const opdef_t *op)
 
 /* Attribute fields for n spatial dimensions, of structs that begin with pool_attrs_t. */
 #define POOL_FIELDS(n)                                                                             \
-    {"kernel", ATTR_ARRAY, true, offsetof(pool_attrs_t, kernel), n, 0, NULL},                      \
-        {"stride", ATTR_ARRAY, true, offsetof(pool_attrs_t, stride), n, 0, NULL},                  \
-        {"padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, padding), n, 0, NULL},               \
-        {"extra_padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, extra_padding), n, 0, NULL},   \
-        {"ceil_mode", ATTR_BOOL, false, offsetof(pool_attrs_t, ceil_mode), 0, 0, NULL},            \
-    {                                                                                              \
-        "dilation", ATTR_ARRAY, true, offsetof(pool_attrs_t, dilation), n, 1, NULL                 \
-    }
-#define POOL_COUNT_INCLUDE_PAD                                                                     \
-    {                                                                                              \
-        "count_include_pad", ATTR_BOOL, false, offsetof(pool_attrs_t, count_include_pad), 0, 0,    \
-            NULL                                                                                   \
-    }
+    FIELD_OR(pool_attrs_t, ATTR_ARRAY, kernel, n, 0),                                              \
+        FIELD_OR(pool_attrs_t, ATTR_ARRAY, stride, n, 0),                                          \
+        FIELD_ARRAY(pool_attrs_t, padding, n, 0), FIELD_ARRAY(pool_attrs_t, extra_padding, n, 0),  \
+        FIELD_BOOL(pool_attrs_t, ceil_mode, 0), FIELD_OR(pool_attrs_t, ATTR_ARRAY, dilation, n, 1)
+#define POOL_COUNT_INCLUDE_PAD FIELD_BOOL(pool_attrs_t, count_include_pad, 0)
 
 /* Infers out[0]. The attributes begin with pool_attrs_t, and their first field is `kernel`. */
 status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);

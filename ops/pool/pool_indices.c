@@ -16,17 +16,13 @@ typedef struct pool_indices_attrs {
     int order;
 } pool_indices_attrs_t;
 
-#define ORDER                                                                                      \
-    {                                                                                              \
-        "order", ATTR_NAME, false, offsetof(pool_indices_attrs_t, order), 0, 0, orders             \
-    }
+#define ORDER FIELD_NAME(pool_indices_attrs_t, order, 0, orders)
 
 static const attr_field_t fields_1d[] = {POOL_FIELDS(1), ORDER};
 static const attr_field_t fields_2d[] = {POOL_FIELDS(2), ORDER};
 static const attr_field_t fields_3d[] = {POOL_FIELDS(3), ORDER};
 
-static const attr_field_t fields_adaptive[] = {
-    {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
+static const attr_field_t fields_adaptive[] = {FIELD_INTS(adaptive_attrs_t, output_size)};
 
 static int order_of(const opdef_t *op, const void *attrs)
 {
@@ -90,10 +86,7 @@ static status_t pool_indices_prepare(context_t *ctx, const op_call_t *call, prep
 {
     const tensor_info_t *x = call->in[X];
     plan_t *plan = NULL;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    TRY(accept_plain(call, prepared, X));
-    TRY(accept_out_plain(call, prepared, VALUES));
-    TRY(accept_out_plain(call, prepared, INDICES));
+    TRY(ops_prepare_dense(ctx, call, prepared));
     TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
     prepared->state = plan;
     pool_axes(call->op, call->attrs, x, &call->out[VALUES], plan->axes);
@@ -175,8 +168,7 @@ static const char *const cases_adaptive[] = {
         .preference = OP_DENSE,                                                                    \
         .attrs = {sizeof(pool_indices_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,      \
                   fields_##n##d},                                                                  \
-        .n_operands = 1,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 2,                                                                            \
         .infer = pool_indices_infer,                                                               \
         .infers_symbols = true,                                                                    \
@@ -194,8 +186,7 @@ const opdef_t op_def_adaptive_max_pool_with_indices = {
     .variant = POOL_ADAPTIVE | VARIANT_max,
     .preference = OP_DENSE,
     .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},
-    .n_operands = 1,
-    .operands = operands,
+    OPERANDS(operands),
     .n_outputs = 2,
     .infer = pool_indices_infer,
     .infers_symbols = true,

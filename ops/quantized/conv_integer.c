@@ -465,9 +465,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     TRY(accept_format(call, prepared, X, &last));
     TRY(accept_out(call, prepared, 0, &last));
-    for (int i = WEIGHT; i < call->n_in; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, WEIGHT, call->n_in - 1);
     prepared->cost_ns = 1e9;
     if (info_numel(&call->out[0]) == 0) return STATUS_OK;
     native_state_t *s = NULL;
@@ -664,8 +662,7 @@ static const char *const cases_3d[] = {
         .preference = OP_DENSE,                                                                    \
         .attrs = {sizeof(conv_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,              \
                   fields_##n##d},                                                                  \
-        .n_operands = 4,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \

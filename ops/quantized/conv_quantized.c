@@ -18,13 +18,9 @@
 #include "tensor/threads/threads_impl.h"
 
 #define FIELDS(n)                                                                                  \
-    CONV_FIELDS(n),                                                                                \
-        {"dtype", ATTR_DTYPE, false, offsetof(conv_quantized_attrs_t, dtype), 0, 0, NULL},         \
-        {"relu", ATTR_BOOL, false, offsetof(conv_quantized_attrs_t, relu), 0, 0, NULL},            \
-    {                                                                                              \
-        "addend_scale", ATTR_FLOAT, true, offsetof(conv_quantized_attrs_t, addend_scale), 0, 1.0,  \
-            NULL                                                                                   \
-    }
+    CONV_FIELDS(n), FIELD_DTYPE(conv_quantized_attrs_t, dtype, 0),                                 \
+        FIELD_BOOL(conv_quantized_attrs_t, relu, 0),                                               \
+        FIELD_OR(conv_quantized_attrs_t, ATTR_FLOAT, addend_scale, 0, 1.0)
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -553,8 +549,7 @@ static const char *const cases_3d[] = {
         .preference = OP_PREFERS,                                                                  \
         .attrs = {sizeof(conv_quantized_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,    \
                   fields_##n##d},                                                                  \
-        .n_operands = 5,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \

@@ -142,8 +142,7 @@ static const char *const cases[] = {
 
 const opdef_t op_def_dynamic_quantize = {.name = "dynamic_quantize",
                                          .preference = OP_DENSE,
-                                         .n_operands = 1,
-                                         .operands = operands,
+                                         OPERANDS(operands),
                                          .n_outputs = 3,
                                          .infer = infer,
                                          .infers_symbols = true,

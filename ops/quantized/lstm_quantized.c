@@ -262,9 +262,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     if (!is_possible(&s))
         return prepared_decline(prepared, "native: scratch for %s overflows",
                                 info_brief(call->in[RECURRENT_X]));
-    for (int i = 0; i < call->n_in; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, 0, call->n_in - 1);
     for (int i = 0; i < call->n_out; i++) TRY(accept_out_plain(call, prepared, i));
     TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
     state->s = s;

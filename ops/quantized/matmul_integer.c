@@ -278,9 +278,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     native_state_t *s = NULL;
     if (call->layout == LAYOUT_MKLDNN || !product_describe(a, call->in[B], &p))
         return prepared_decline(prepared, "native: dense only");
-    for (int i = A; i < call->n_in; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    accept_contiguous(call, prepared, A, call->n_in - 1);
     prepared->cost_ns = 1e9;
     TRY(accept_out_plain(call, prepared, 0));
     if (p.k == 0 || info_numel(&call->out[0]) == 0) return STATUS_OK;
@@ -405,8 +403,7 @@ static const char *const cases[] = {"(u8[3,7]<255, s8[7,5], none, none)",
 
 const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
                                        .preference = OP_DENSE,
-                                       .n_operands = 4,
-                                       .operands = operands,
+                                       OPERANDS(operands),
                                        .n_outputs = 1,
                                        .infer = infer,
                                        .infers_symbols = true,

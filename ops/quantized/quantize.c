@@ -21,23 +21,13 @@ typedef struct quantize_attrs {
     bool relu; /* requantize only */
 } quantize_attrs_t;
 
-#define DIM                                                                                        \
-    {                                                                                              \
-        "dim", ATTR_INT, false, offsetof(quantize_attrs_t, dim), 0, 1, NULL                        \
-    }
-#define BLOCK_SIZE                                                                                 \
-    {                                                                                              \
-        "block_size", ATTR_INT, false, offsetof(quantize_attrs_t, block_size), 0, 0, NULL          \
-    }
-#define DTYPE                                                                                      \
-    {                                                                                              \
-        "dtype", ATTR_DTYPE, false, offsetof(quantize_attrs_t, dtype), 0, 0, NULL                  \
-    }
+#define DIM FIELD_INT(quantize_attrs_t, dim, 1)
+#define BLOCK_SIZE FIELD_INT(quantize_attrs_t, block_size, 0)
+#define DTYPE FIELD_DTYPE(quantize_attrs_t, dtype, 0)
 
 static const attr_field_t quantize_fields[] = {DIM, BLOCK_SIZE, DTYPE};
 static const attr_field_t dequantize_fields[] = {DIM, BLOCK_SIZE};
-static const attr_field_t requantize_fields[] = {
-    DIM, DTYPE, {"relu", ATTR_BOOL, false, offsetof(quantize_attrs_t, relu), 0, 0, NULL}};
+static const attr_field_t requantize_fields[] = {DIM, DTYPE, FIELD_BOOL(quantize_attrs_t, relu, 0)};
 
 /* Operands of all variants. The last one, the bias, belongs to requantize only. */
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},

@@ -49,9 +49,8 @@ typedef struct attrs {
     int64_t leading_dims; /* d > 0: elements with the same first d indices are dropped together */
 } attrs_t;
 
-static const attr_field_t fields[] = {
-    {"p", ATTR_FLOAT, false, offsetof(attrs_t, p), 0, 0.5, NULL},
-    {"leading_dims", ATTR_INT, false, offsetof(attrs_t, leading_dims), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_FLOAT(attrs_t, p, 0.5),
+                                      FIELD_INT(attrs_t, leading_dims, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"seed", ROLE_STATE, false, false}};
@@ -253,8 +252,7 @@ static const char *const cases[] = {"(f32[2,3,7,5], s64[])",
 const opdef_t op_def_dropout_by = {.name = "dropout_by",
                                    .preference = OP_FOLLOWS,
                                    .attrs = {sizeof(attrs_t), 2, fields},
-                                   .n_operands = 2,
-                                   .operands = operands,
+                                   OPERANDS(operands),
                                    .n_outputs = 1,
                                    .infer = dropout_infer,
                                    .infers_symbols = true,

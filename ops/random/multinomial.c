@@ -19,10 +19,9 @@ typedef struct multinomial_attrs {
     bool replacement;
 } multinomial_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"n_samples", ATTR_INT, false, offsetof(multinomial_attrs_t, n_samples), 0, 1, NULL},
-    {"replacement", ATTR_BOOL, false, offsetof(multinomial_attrs_t, replacement), 0, 0, NULL},
-    {"seed", ATTR_INT, false, offsetof(multinomial_attrs_t, seed), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(multinomial_attrs_t, n_samples, 1),
+                                      FIELD_BOOL(multinomial_attrs_t, replacement, 0),
+                                      FIELD_INT(multinomial_attrs_t, seed, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
@@ -220,8 +219,7 @@ static const char *const cases[] = {"(f32[3,17]+) n_samples=40 replacement=true 
 const opdef_t op_def_multinomial = {.name = "multinomial",
                                     .preference = OP_DENSE,
                                     .attrs = {sizeof(multinomial_attrs_t), 3, fields},
-                                    .n_operands = 1,
-                                    .operands = operands,
+                                    OPERANDS(operands),
                                     .n_outputs = 1,
                                     .infer = multinomial_infer,
                                     .infers_symbols = true,

@@ -17,14 +17,8 @@ typedef struct random_attrs {
     int dtype;   /* dtype_t; DTYPE_NONE means x's dtype */
 } random_attrs_t;
 
-#define SEED_FIELD                                                                                 \
-    {                                                                                              \
-        "seed", ATTR_INT, false, offsetof(random_attrs_t, seed), 0, 0, NULL                        \
-    }
-#define DTYPE_FIELD                                                                                \
-    {                                                                                              \
-        "dtype", ATTR_DTYPE, false, offsetof(random_attrs_t, dtype), 0, DTYPE_NONE, NULL           \
-    }
+#define SEED_FIELD FIELD_INT(random_attrs_t, seed, 0)
+#define DTYPE_FIELD FIELD_DTYPE(random_attrs_t, dtype, DTYPE_NONE)
 static const attr_field_t rand_like_fields[] = {
     SEED_FIELD,
     {"low", ATTR_FLOAT, false, offsetof(random_attrs_t, a), 0, 0, NULL},
@@ -148,8 +142,7 @@ static const char *const randn_like_cases[] = {"(f32[3,17])",
                                  .attrs = {sizeof(random_attrs_t),                                 \
                                            (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
                                            op##_fields},                                           \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
+                                 OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
                                  .infer = random_infer,                                            \
                                  .infers_symbols = true,                                           \

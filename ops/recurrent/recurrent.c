@@ -15,30 +15,22 @@ static const char *const function_names[] = {
 
 static const char *const algorithm_names[] = {"direct", "strassen", "strassen_only", NULL};
 
-#define FLAG(name)                                                                                 \
-    {                                                                                              \
-#name, ATTR_BOOL, false, offsetof(recurrent_attrs_t, name), 0, 0, NULL                     \
-    }
+#define FLAG(name) FIELD_BOOL(recurrent_attrs_t, name, 0)
 #define ACTIVATION(text, name, usual)                                                              \
     {text, ATTR_NAME, true, offsetof(recurrent_attrs_t, name.function), 0, usual, function_names}, \
         {text "_alpha", ATTR_FLOAT, false, offsetof(recurrent_attrs_t, name.alpha), 0, 0, NULL},   \
     {                                                                                              \
         text "_beta", ATTR_FLOAT, false, offsetof(recurrent_attrs_t, name.beta), 0, 0, NULL        \
     }
-#define COMMON                                                                                     \
-    FLAG(reverse), FLAG(batch_first),                                                              \
-    {                                                                                              \
-        "clip", ATTR_FLOAT, false, offsetof(recurrent_attrs_t, clip), 0, 0, NULL                   \
-    }
+#define COMMON FLAG(reverse), FLAG(batch_first), FIELD_FLOAT(recurrent_attrs_t, clip, 0)
 
-const attr_field_t recurrent_lstm_fields[] = {COMMON,
-                                              FLAG(input_forget),
-                                              ACTIVATION("gate", gate, RECURRENT_SIGMOID),
-                                              ACTIVATION("candidate", candidate, RECURRENT_TANH),
-                                              ACTIVATION("output", output, RECURRENT_TANH),
-                                              {"algorithm", ATTR_NAME, false,
-                                               offsetof(recurrent_attrs_t, algorithm), 0,
-                                               RECURRENT_DIRECT, algorithm_names}};
+const attr_field_t recurrent_lstm_fields[] = {
+    COMMON,
+    FLAG(input_forget),
+    ACTIVATION("gate", gate, RECURRENT_SIGMOID),
+    ACTIVATION("candidate", candidate, RECURRENT_TANH),
+    ACTIVATION("output", output, RECURRENT_TANH),
+    FIELD_NAME(recurrent_attrs_t, algorithm, RECURRENT_DIRECT, algorithm_names)};
 const attr_field_t recurrent_gru_fields[] = {COMMON, FLAG(reset_before),
                                              ACTIVATION("gate", gate, RECURRENT_SIGMOID),
                                              ACTIVATION("candidate", candidate, RECURRENT_TANH)};

@@ -9,9 +9,7 @@
 /* opdef_t.variant of these operators. */
 enum { ARGMAX, ARGMIN };
 
-static const attr_field_t fields[] = {
-    REDUCE_FIELDS,
-    {"select_last", ATTR_BOOL, false, offsetof(reduce_attrs_t, select_last), 0, 0, NULL}};
+static const attr_field_t fields[] = {REDUCE_FIELDS, FIELD_BOOL(reduce_attrs_t, select_last, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
@@ -182,8 +180,7 @@ static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
                                  .variant = which,                                                 \
                                  .preference = OP_DENSE,                                           \
                                  .attrs = {sizeof(reduce_attrs_t), 3, fields},                     \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
+                                 OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \

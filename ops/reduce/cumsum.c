@@ -8,10 +8,9 @@
 
 enum { CUMSUM, CUMPROD }; /* opdef_t.variant */
 
-static const attr_field_t fields[] = {
-    {"dim", ATTR_INT, false, offsetof(cumsum_attrs_t, dim), 0, 0, NULL},
-    {"exclusive", ATTR_BOOL, false, offsetof(cumsum_attrs_t, exclusive), 0, 0, NULL},
-    {"reverse", ATTR_BOOL, false, offsetof(cumsum_attrs_t, reverse), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(cumsum_attrs_t, dim, 0),
+                                      FIELD_BOOL(cumsum_attrs_t, exclusive, 0),
+                                      FIELD_BOOL(cumsum_attrs_t, reverse, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -335,8 +334,7 @@ static const char *const cases[] = {"(f32[7])",
                                  .variant = (which),                                               \
                                  .preference = OP_DENSE,                                           \
                                  .attrs = {sizeof(cumsum_attrs_t), 3, fields},                     \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
+                                 OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \
@@ -350,8 +348,7 @@ DEFINE(cumprod, CUMPROD);
 const opdef_t op_def_cumprod_backward = {.name = "cumprod_backward",
                                          .preference = OP_DENSE,
                                          .attrs = {sizeof(cumsum_attrs_t), 3, fields},
-                                         .n_operands = 2,
-                                         .operands = backward_operands,
+                                         OPERANDS(backward_operands),
                                          .n_outputs = 1,
                                          .infer = infer_backward,
                                          .infers_symbols = true,

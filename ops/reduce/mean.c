@@ -455,8 +455,7 @@ static const char *const sum_cases[] = {"(f32[2,3,4,5])",
     const opdef_t op_def_##op = {.name = #op,                                                      \
                                  .preference = OP_FOLLOWS,                                         \
                                  .attrs = {sizeof(reduce_attrs_t), 2, fields},                     \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
+                                 OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer_##op,                                              \
                                  .infers_symbols = true,                                           \

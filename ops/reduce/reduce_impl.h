@@ -22,11 +22,7 @@ typedef struct reduce_attrs {
 } reduce_attrs_t;
 
 /* Attributes of every reduction. */
-#define REDUCE_FIELDS                                                                              \
-    {"dims", ATTR_INTS, false, offsetof(reduce_attrs_t, dims), 0, 0, NULL},                        \
-    {                                                                                              \
-        "keepdim", ATTR_BOOL, false, offsetof(reduce_attrs_t, keepdim), 0, 0, NULL                 \
-    }
+#define REDUCE_FIELDS FIELD_INTS(reduce_attrs_t, dims), FIELD_BOOL(reduce_attrs_t, keepdim, 0)
 
 /* Sets out_gone[d] to true for each reduced dimension d, else to false. Returns false if one is out
  * of range or repeated. */

@@ -15,8 +15,7 @@ typedef struct attrs {
     int64_t dim;
 } attrs_t;
 
-static const attr_field_t fields[] = {
-    {"dim", ATTR_INT, false, offsetof(attrs_t, dim), 0, -1, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(attrs_t, dim, -1)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 static const operand_t backward_operands[] = {{"y", ROLE_ACTIVATION, false, false},
@@ -279,8 +278,7 @@ static const char *const backward_cases[] = {"(f32[5,17], f32[5,17])",
                                       .variant = VARIANT_##op_name,                                \
                                       .preference = OP_FOLLOWS,                                    \
                                       .attrs = {sizeof(attrs_t), 1, fields},                       \
-                                      .n_operands = 1,                                             \
-                                      .operands = operands,                                        \
+                                      OPERANDS(operands),                                          \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
                                       .infers_symbols = true,                                      \
@@ -299,8 +297,7 @@ DEFINE(log_softmax, ours,
                                             .variant = VARIANT_##of,                               \
                                             .preference = OP_FOLLOWS,                              \
                                             .attrs = {sizeof(attrs_t), 1, fields},                 \
-                                            .n_operands = 2,                                       \
-                                            .operands = backward_operands,                         \
+                                            OPERANDS(backward_operands),                           \
                                             .n_outputs = 1,                                        \
                                             .infer = infer_backward,                               \
                                             .infers_symbols = true,                                \

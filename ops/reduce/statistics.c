@@ -13,11 +13,8 @@
 enum { AMAX, AMIN, PROD, ANY, ALL, LOGSUMEXP, NORM, VAR, STD };
 
 static const attr_field_t fields[] = {REDUCE_FIELDS};
-static const attr_field_t norm_fields[] = {
-    REDUCE_FIELDS, {"p", ATTR_FLOAT, false, offsetof(reduce_attrs_t, p), 0, 2, NULL}};
-static const attr_field_t var_fields[] = {
-    REDUCE_FIELDS,
-    {"correction", ATTR_INT, false, offsetof(reduce_attrs_t, correction), 0, 1, NULL}};
+static const attr_field_t norm_fields[] = {REDUCE_FIELDS, FIELD_FLOAT(reduce_attrs_t, p, 2)};
+static const attr_field_t var_fields[] = {REDUCE_FIELDS, FIELD_INT(reduce_attrs_t, correction, 1)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
@@ -656,8 +653,7 @@ static const char *const std_cases[] = {FLOATS,
         .variant = which,                                                                          \
         .preference = OP_DENSE,                                                                    \
         .attrs = {sizeof(reduce_attrs_t), (int)(sizeof table / sizeof *(table)), table},           \
-        .n_operands = 1,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \
@@ -679,8 +675,7 @@ DEFINE(std, STD, var_fields, gradient_std);
 const opdef_t op_def_prod_backward = {.name = "prod_backward",
                                       .preference = OP_DENSE,
                                       .attrs = {sizeof(reduce_attrs_t), 2, fields},
-                                      .n_operands = 2,
-                                      .operands = backward_operands,
+                                      OPERANDS(backward_operands),
                                       .n_outputs = 1,
                                       .infer = infer_backward,
                                       .infers_symbols = true,

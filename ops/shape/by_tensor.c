@@ -80,8 +80,7 @@ typedef struct reshape_by_attrs {
     bool copies_zeros;
 } reshape_by_attrs_t;
 
-static const attr_field_t reshape_by_fields[] = {
-    {"copies_zeros", ATTR_BOOL, false, offsetof(reshape_by_attrs_t, copies_zeros), 0, 0, NULL}};
+static const attr_field_t reshape_by_fields[] = {FIELD_BOOL(reshape_by_attrs_t, copies_zeros, 0)};
 
 static const operand_t sizes_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                            {"sizes", ROLE_ACTIVATION, false, false}};
@@ -137,15 +136,6 @@ static double spec_reshape_by(const spec_call_t *call, int output, const int64_t
     return op_def_reshape.spec(&reshape, output, index);
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    for (int i = 0; i < call->n_in; i++)
-        if (call_has(call, i)) TRY(accept_plain(call, prepared, i));
-    return accept_out_plain(call, prepared, 0);
-}
-
 static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const *in,
                          void *const *out, void *scratch)
 {
@@ -154,7 +144,7 @@ static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const
     return STATUS_OK;
 }
 
-static const kernel_t copy = {.name = "native", .prepare = prepare, .run = run_copy};
+static const kernel_t copy = {.name = "native", .prepare = ops_prepare_dense, .run = run_copy};
 static const kernel_t *const reshape_kernels[] = {&copy, NULL};
 
 /* `<1` limits the sizes' elements to 0 and negative numbers. */
@@ -169,8 +159,7 @@ const opdef_t op_def_reshape_by = {.name = "reshape_by",
                                    .preference = OP_DENSE,
                                    .traits = TRAIT_MEASURES,
                                    .attrs = {sizeof(reshape_by_attrs_t), 1, reshape_by_fields},
-                                   .n_operands = 2,
-                                   .operands = sizes_operands,
+                                   OPERANDS(sizes_operands),
                                    .n_outputs = 1,
                                    .infer = infer_reshape_by,
                                    .infers_symbols = true,
@@ -242,7 +231,8 @@ static status_t run_expand(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t expanding = {.name = "native", .prepare = prepare, .run = run_expand};
+static const kernel_t expanding = {
+    .name = "native", .prepare = ops_prepare_dense, .run = run_expand};
 static const kernel_t *const expand_kernels[] = {&expanding, NULL};
 
 static void pass_expand(const gradient_call_t *call)
@@ -259,8 +249,7 @@ static const char *const expand_by_cases[] = {"(f32[1,1,1], s64[3]<7)", "(f32[3,
 const opdef_t op_def_expand_by = {.name = "expand_by",
                                   .preference = OP_DENSE,
                                   .traits = TRAIT_MEASURES,
-                                  .n_operands = 2,
-                                  .operands = sizes_operands,
+                                  OPERANDS(sizes_operands),
                                   .n_outputs = 1,
                                   .infer = infer_expand_by,
                                   .infers_symbols = true,
@@ -276,9 +265,8 @@ typedef struct slice_by_attrs {
     int64_t dim, step;
 } slice_by_attrs_t;
 
-static const attr_field_t slice_by_fields[] = {
-    {"dim", ATTR_INT, false, offsetof(slice_by_attrs_t, dim), 0, 0, NULL},
-    {"step", ATTR_INT, false, offsetof(slice_by_attrs_t, step), 0, 1, NULL}};
+static const attr_field_t slice_by_fields[] = {FIELD_INT(slice_by_attrs_t, dim, 0),
+                                               FIELD_INT(slice_by_attrs_t, step, 1)};
 
 static const operand_t slice_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                            {"start", ROLE_ACTIVATION, true, false},
@@ -429,7 +417,7 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t slicing = {.name = "native", .prepare = prepare, .run = run_slice};
+static const kernel_t slicing = {.name = "native", .prepare = ops_prepare_dense, .run = run_slice};
 static const kernel_t *const slice_kernels[] = {&slicing, NULL};
 
 /* Applies slice_by to the numbers 0, 1, 2, ... The results are the indices of the elements that
@@ -461,8 +449,7 @@ const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .preference = OP_DENSE,
                                  .traits = TRAIT_MEASURES,
                                  .attrs = {sizeof(slice_by_attrs_t), 2, slice_by_fields},
-                                 .n_operands = 3,
-                                 .operands = slice_operands,
+                                 OPERANDS(slice_operands),
                                  .n_outputs = 1,
                                  .infer = infer_slice_by,
                                  .infers_symbols = true,
@@ -549,7 +536,7 @@ static status_t run_range(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t counting = {.name = "native", .prepare = prepare, .run = run_range};
+static const kernel_t counting = {.name = "native", .prepare = ops_prepare_dense, .run = run_range};
 static const kernel_t *const range_kernels[] = {&counting, NULL};
 
 /* `+` makes delta positive, because 0 is invalid. */
@@ -563,8 +550,7 @@ static const char *const range_cases[] = {
 const opdef_t op_def_range = {.name = "range",
                               .preference = OP_DENSE,
                               .traits = TRAIT_MEASURES,
-                              .n_operands = 3,
-                              .operands = range_operands,
+                              OPERANDS(range_operands),
                               .n_outputs = 1,
                               .infer = infer_range,
                               .infers_symbols = true,

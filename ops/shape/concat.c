@@ -15,8 +15,7 @@ typedef struct concat_attrs {
     int64_t dim;
 } concat_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"dim", ATTR_INT, false, offsetof(concat_attrs_t, dim), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(concat_attrs_t, dim, 0)};
 
 static const operand_t operands[] = {{"tensors", ROLE_ACTIVATION, false, true}};
 
@@ -392,8 +391,7 @@ const opdef_t op_def_concat = {.name = "concat",
                                .preference = OP_FOLLOWS,
                                .traits = TRAIT_BATCHED,
                                .attrs = {sizeof(concat_attrs_t), 1, fields},
-                               .n_operands = 1,
-                               .operands = operands,
+                               OPERANDS(operands),
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,

@@ -13,11 +13,9 @@ typedef struct flip_attrs {
     ints_t shifts; /* roll: one for each dim, or one if dims is empty */
 } flip_attrs_t;
 
-static const attr_field_t flip_fields[] = {
-    {"dims", ATTR_INTS, false, offsetof(flip_attrs_t, dims), 0, 0, NULL}};
-static const attr_field_t roll_fields[] = {
-    {"dims", ATTR_INTS, false, offsetof(flip_attrs_t, dims), 0, 0, NULL},
-    {"shifts", ATTR_INTS, false, offsetof(flip_attrs_t, shifts), 0, 0, NULL}};
+static const attr_field_t flip_fields[] = {FIELD_INTS(flip_attrs_t, dims)};
+static const attr_field_t roll_fields[] = {FIELD_INTS(flip_attrs_t, dims),
+                                           FIELD_INTS(flip_attrs_t, shifts)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
@@ -212,8 +210,7 @@ static const char *const roll_cases[] = {"(f32[3,7]) shifts=[2]",
                                  .attrs = {sizeof(flip_attrs_t),                                   \
                                            (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
                                            op##_fields},                                           \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
+                                 OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \

@@ -19,10 +19,8 @@ typedef struct pad_attrs {
 static const char *const mode_names[] = {"constant", "reflect", "edge", "wrap", NULL};
 
 static const attr_field_t fields[] = {
-    {"before", ATTR_INTS, false, offsetof(pad_attrs_t, before), 0, 0, NULL},
-    {"after", ATTR_INTS, false, offsetof(pad_attrs_t, after), 0, 0, NULL},
-    {"mode", ATTR_NAME, false, offsetof(pad_attrs_t, mode), 0, 0, mode_names},
-    {"value", ATTR_FLOAT, false, offsetof(pad_attrs_t, value), 0, 0, NULL}};
+    FIELD_INTS(pad_attrs_t, before), FIELD_INTS(pad_attrs_t, after),
+    FIELD_NAME(pad_attrs_t, mode, 0, mode_names), FIELD_FLOAT(pad_attrs_t, value, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -133,14 +131,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: copies the kept elements of each row at once ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    TRY(accept_plain(call, prepared, 0));
-    return accept_out_plain(call, prepared, 0);
-}
-
 /* The dimensions, after merging. Those after the last padded dimension become one "element":
  * f32[172,309,4], padded in dimension 1, has rows of 309 elements of 16 bytes. Adjacent dimensions
  * without padding become one dimension. */
@@ -245,7 +235,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ----
@@ -350,8 +340,7 @@ static const char *const backward_cases[] = {
 const opdef_t op_def_pad = {.name = "pad",
                             .preference = OP_DENSE,
                             .attrs = {sizeof(pad_attrs_t), 4, fields},
-                            .n_operands = 1,
-                            .operands = operands,
+                            OPERANDS(operands),
                             .n_outputs = 1,
                             .infer = infer,
                             .infers_symbols = true,

@@ -17,13 +17,10 @@ typedef struct expand_attrs {
     ints_t sizes; /* -1 keeps a size */
 } expand_attrs_t;
 
-static const attr_field_t transpose_fields[] = {
-    {"dim0", ATTR_INT, false, offsetof(transpose_attrs_t, dim0), 0, 0, NULL},
-    {"dim1", ATTR_INT, false, offsetof(transpose_attrs_t, dim1), 0, 0, NULL}};
-static const attr_field_t permute_fields[] = {
-    {"dims", ATTR_INTS, false, offsetof(permute_attrs_t, dims), 0, 0, NULL}};
-static const attr_field_t expand_fields[] = {
-    {"sizes", ATTR_INTS, false, offsetof(expand_attrs_t, sizes), 0, 0, NULL}};
+static const attr_field_t transpose_fields[] = {FIELD_INT(transpose_attrs_t, dim0, 0),
+                                                FIELD_INT(transpose_attrs_t, dim1, 0)};
+static const attr_field_t permute_fields[] = {FIELD_INTS(permute_attrs_t, dims)};
+static const attr_field_t expand_fields[] = {FIELD_INTS(expand_attrs_t, sizes)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -233,8 +230,7 @@ static const char *const expand_cases[] = {"(f32[3,1]) sizes=[2,3,4]",
         .preference = OP_DENSE,                                                                    \
         .traits = TRAIT_VIEW,                                                                      \
         .attrs = {sizeof(op##_attrs_t), sizeof op##_fields / sizeof *op##_fields, op##_fields},    \
-        .n_operands = 1,                                                                           \
-        .operands = operands,                                                                      \
+        OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
         .infer = infer_##op,                                                                       \
         .infers_symbols = true,                                                                    \

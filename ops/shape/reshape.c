@@ -17,13 +17,10 @@ typedef struct dims_attrs {
     ints_t dims;
 } dims_attrs_t;
 
-static const attr_field_t reshape_fields[] = {
-    {"sizes", ATTR_INTS, false, offsetof(reshape_attrs_t, sizes), 0, 0, NULL}};
-static const attr_field_t flatten_fields[] = {
-    {"start_dim", ATTR_INT, false, offsetof(flatten_attrs_t, start_dim), 0, 0, NULL},
-    {"end_dim", ATTR_INT, false, offsetof(flatten_attrs_t, end_dim), 0, -1, NULL}};
-static const attr_field_t dims_fields[] = {
-    {"dims", ATTR_INTS, false, offsetof(dims_attrs_t, dims), 0, 0, NULL}};
+static const attr_field_t reshape_fields[] = {FIELD_INTS(reshape_attrs_t, sizes)};
+static const attr_field_t flatten_fields[] = {FIELD_INT(flatten_attrs_t, start_dim, 0),
+                                              FIELD_INT(flatten_attrs_t, end_dim, -1)};
+static const attr_field_t dims_fields[] = {FIELD_INTS(dims_attrs_t, dims)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -202,8 +199,7 @@ static const char *const unsqueeze_cases[] = {"(f32[2,3]) dims=[0]", "(f32[2,16]
                                  .preference = OP_FOLLOWS,                                         \
                                  .traits = TRAIT_VIEW,                                             \
                                  .attrs = {sizeof(type), sizeof table / sizeof *table, table},     \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
+                                 OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
                                  .infer = infer_##op,                                              \
                                  .infers_symbols = true,                                           \

@@ -12,9 +12,8 @@ typedef struct reverse_sequence_attrs {
     int64_t batch_dim, time_dim;
 } reverse_sequence_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"batch_dim", ATTR_INT, false, offsetof(reverse_sequence_attrs_t, batch_dim), 0, 0, NULL},
-    {"time_dim", ATTR_INT, false, offsetof(reverse_sequence_attrs_t, time_dim), 0, 1, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(reverse_sequence_attrs_t, batch_dim, 0),
+                                      FIELD_INT(reverse_sequence_attrs_t, time_dim, 1)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"lengths", ROLE_ACTIVATION, false, false}};
@@ -152,8 +151,7 @@ static const char *const cases[] = {"(f32[3,7], s64[3]<8)",
 const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
                                          .preference = OP_DENSE,
                                          .attrs = {sizeof(reverse_sequence_attrs_t), 2, fields},
-                                         .n_operands = 2,
-                                         .operands = operands,
+                                         OPERANDS(operands),
                                          .n_outputs = 1,
                                          .infer = infer,
                                          .infers_symbols = true,

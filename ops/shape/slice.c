@@ -22,13 +22,10 @@ typedef struct split_attrs {
 } split_attrs_t;
 
 static const attr_field_t slice_fields[] = {
-    {"dim", ATTR_INT, false, offsetof(slice_attrs_t, dim), 0, 0, NULL},
-    {"start", ATTR_INT, false, offsetof(slice_attrs_t, start), 0, 0, NULL},
-    {"end", ATTR_INT, false, offsetof(slice_attrs_t, end), 0, 0x1p63, NULL},
-    {"step", ATTR_INT, true, offsetof(slice_attrs_t, step), 0, 1, NULL}};
-static const attr_field_t split_fields[] = {
-    {"dim", ATTR_INT, false, offsetof(split_attrs_t, dim), 0, 0, NULL},
-    {"sizes", ATTR_INTS, false, offsetof(split_attrs_t, sizes), 0, 0, NULL}};
+    FIELD_INT(slice_attrs_t, dim, 0), FIELD_INT(slice_attrs_t, start, 0),
+    FIELD_INT(slice_attrs_t, end, 0x1p63), FIELD_OR(slice_attrs_t, ATTR_INT, step, 0, 1)};
+static const attr_field_t split_fields[] = {FIELD_INT(split_attrs_t, dim, 0),
+                                            FIELD_INTS(split_attrs_t, sizes)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -353,10 +350,8 @@ typedef struct backward_attrs {
 } backward_attrs_t;
 
 static const attr_field_t backward_fields[] = {
-    {"dim", ATTR_INT, false, offsetof(backward_attrs_t, dim), 0, 0, NULL},
-    {"start", ATTR_INT, false, offsetof(backward_attrs_t, start), 0, 0, NULL},
-    {"step", ATTR_INT, true, offsetof(backward_attrs_t, step), 0, 1, NULL},
-    {"size", ATTR_INT, false, offsetof(backward_attrs_t, size), 0, 0, NULL}};
+    FIELD_INT(backward_attrs_t, dim, 0), FIELD_INT(backward_attrs_t, start, 0),
+    FIELD_OR(backward_attrs_t, ATTR_INT, step, 0, 1), FIELD_INT(backward_attrs_t, size, 0)};
 
 static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
                                tensor_info_t *out)
@@ -463,8 +458,7 @@ const opdef_t op_def_slice = {.name = "slice",
                               .preference = OP_FOLLOWS,
                               .traits = TRAIT_VIEW,
                               .attrs = {sizeof(slice_attrs_t), 4, slice_fields},
-                              .n_operands = 1,
-                              .operands = operands,
+                              OPERANDS(operands),
                               .n_outputs = 1,
                               .infer = infer_slice,
                               .infers_symbols = true,
@@ -489,8 +483,7 @@ const opdef_t op_def_split = {.name = "split",
                               .preference = OP_FOLLOWS,
                               .traits = TRAIT_VIEW,
                               .attrs = {sizeof(split_attrs_t), 2, split_fields},
-                              .n_operands = 1,
-                              .operands = operands,
+                              OPERANDS(operands),
                               .n_outputs = 0,
                               .infer = infer_split,
                               .infers_symbols = true,

@@ -11,8 +11,7 @@ typedef struct triangle_attrs {
     int64_t diagonal;
 } triangle_attrs_t;
 
-static const attr_field_t fields[] = {
-    {"diagonal", ATTR_INT, false, offsetof(triangle_attrs_t, diagonal), 0, 0, NULL}};
+static const attr_field_t fields[] = {FIELD_INT(triangle_attrs_t, diagonal, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -114,8 +113,7 @@ static const char *const cases[] = {"(f32[7,7])",
                                    .variant = (number),                                            \
                                    .preference = OP_DENSE,                                         \
                                    .attrs = {sizeof(triangle_attrs_t), 1, fields},                 \
-                                   .n_operands = 1,                                                \
-                                   .operands = operands,                                           \
+                                   OPERANDS(operands),                                             \
                                    .n_outputs = 1,                                                 \
                                    .infer = infer,                                                 \
                                    .infers_symbols = true,                                         \

@@ -15,9 +15,9 @@ static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
 static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
 
 const attr_field_t grid_sample_fields[3] = {
-    {"mode", ATTR_NAME, false, offsetof(grid_sample_attrs_t, mode), 0, GRID_LINEAR, modes},
-    {"padding", ATTR_NAME, false, offsetof(grid_sample_attrs_t, padding), 0, GRID_ZEROS, paddings},
-    {"align_corners", ATTR_BOOL, false, offsetof(grid_sample_attrs_t, align_corners), 0, 0, NULL}};
+    FIELD_NAME(grid_sample_attrs_t, mode, GRID_LINEAR, modes),
+    FIELD_NAME(grid_sample_attrs_t, padding, GRID_ZEROS, paddings),
+    FIELD_BOOL(grid_sample_attrs_t, align_corners, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"grid", ROLE_ACTIVATION, false, false}};
@@ -306,8 +306,7 @@ static const gradient_t gradient = {pass, 1 << X | 1 << GRID, 0};
 const opdef_t op_def_grid_sample = {.name = "grid_sample",
                                     .preference = OP_DENSE,
                                     .attrs = {sizeof(grid_sample_attrs_t), 3, grid_sample_fields},
-                                    .n_operands = 2,
-                                    .operands = operands,
+                                    OPERANDS(operands),
                                     .n_outputs = 1,
                                     .infer = infer,
                                     .infers_symbols = true,

@@ -15,11 +15,8 @@ typedef struct nms_attrs {
 } nms_attrs_t;
 
 static const attr_field_t fields[] = {
-    {"max_per_class", ATTR_INT, false, offsetof(nms_attrs_t, max_per_class), 0, -1, NULL},
-    {"iou_threshold", ATTR_FLOAT, false, offsetof(nms_attrs_t, iou_threshold), 0, 0, NULL},
-    {"score_threshold", ATTR_FLOAT, false, offsetof(nms_attrs_t, score_threshold), 0, -INFINITY,
-     NULL},
-    {"is_center", ATTR_BOOL, false, offsetof(nms_attrs_t, is_center), 0, 0, NULL}};
+    FIELD_INT(nms_attrs_t, max_per_class, -1), FIELD_FLOAT(nms_attrs_t, iou_threshold, 0),
+    FIELD_FLOAT(nms_attrs_t, score_threshold, -INFINITY), FIELD_BOOL(nms_attrs_t, is_center, 0)};
 
 static const operand_t operands[] = {{"boxes", ROLE_ACTIVATION, false, false},
                                      {"scores", ROLE_ACTIVATION, false, false}};
@@ -322,8 +319,7 @@ const opdef_t op_def_nms = {.name = "nms",
                             .preference = OP_DENSE,
                             .traits = TRAIT_MEASURES,
                             .attrs = {sizeof(nms_attrs_t), 4, fields},
-                            .n_operands = 2,
-                            .operands = operands,
+                            OPERANDS(operands),
                             .n_outputs = 1,
                             .infer = infer,
                             .infers_symbols = true,

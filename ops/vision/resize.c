@@ -20,20 +20,17 @@ static const char *const rounding_names[] = {"floor",       "ceil",     "prefer_
                                              "prefer_ceil", "by_scale", NULL};
 
 static const attr_field_t fields[] = {
-    {"sizes", ATTR_INTS, false, offsetof(resize_attrs_t, sizes), 0, 0, NULL},
-    {"mode", ATTR_NAME, false, offsetof(resize_attrs_t, mode), 0, 0, mode_names},
-    {"coordinates", ATTR_NAME, false, offsetof(resize_attrs_t, coordinates), 0, 0,
-     coordinate_names},
-    {"scales", ATTR_FLOATS, false, offsetof(resize_attrs_t, scales), 0, 0, NULL},
-    {"cubic_coefficient", ATTR_FLOAT, false, offsetof(resize_attrs_t, cubic_coefficient), 0, -0.75,
-     NULL},
-    {"exclude_outside", ATTR_BOOL, false, offsetof(resize_attrs_t, exclude_outside), 0, 0, NULL},
-    {"starts", ATTR_FLOATS, false, offsetof(resize_attrs_t, starts), 0, 0, NULL},
-    {"ends", ATTR_FLOATS, false, offsetof(resize_attrs_t, ends), 0, 0, NULL},
-    {"antialias", ATTR_BOOL, false, offsetof(resize_attrs_t, antialias), 0, 0, NULL},
-    {"rounding", ATTR_NAME, false, offsetof(resize_attrs_t, rounding), 0, RESIZE_FLOOR,
-     rounding_names},
-    {"as_onnx", ATTR_BOOL, false, offsetof(resize_attrs_t, as_onnx), 0, 0, NULL}};
+    FIELD_INTS(resize_attrs_t, sizes),
+    FIELD_NAME(resize_attrs_t, mode, 0, mode_names),
+    FIELD_NAME(resize_attrs_t, coordinates, 0, coordinate_names),
+    FIELD_FLOATS(resize_attrs_t, scales),
+    FIELD_FLOAT(resize_attrs_t, cubic_coefficient, -0.75),
+    FIELD_BOOL(resize_attrs_t, exclude_outside, 0),
+    FIELD_FLOATS(resize_attrs_t, starts),
+    FIELD_FLOATS(resize_attrs_t, ends),
+    FIELD_BOOL(resize_attrs_t, antialias, 0),
+    FIELD_NAME(resize_attrs_t, rounding, RESIZE_FLOOR, rounding_names),
+    FIELD_BOOL(resize_attrs_t, as_onnx, 0)};
 #define N_FIELDS ((int)(sizeof fields / sizeof *fields))
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
@@ -701,8 +698,7 @@ static const char *const backward_cases[] = {
 const opdef_t op_def_resize = {.name = "resize",
                                .preference = OP_FOLLOWS,
                                .attrs = {sizeof(resize_attrs_t), N_FIELDS, fields},
-                               .n_operands = 1,
-                               .operands = operands,
+                               OPERANDS(operands),
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,

@@ -14,11 +14,10 @@
 static const char *const modes[] = {"mean", "max", NULL};
 
 const attr_field_t roi_align_fields[5] = {
-    {"output_size", ATTR_ARRAY, true, offsetof(roi_align_attrs_t, output_size), 2, 1, NULL},
-    {"spatial_scale", ATTR_FLOAT, true, offsetof(roi_align_attrs_t, spatial_scale), 0, 1, NULL},
-    {"sampling_ratio", ATTR_INT, false, offsetof(roi_align_attrs_t, sampling_ratio), 0, 0, NULL},
-    {"aligned", ATTR_BOOL, false, offsetof(roi_align_attrs_t, aligned), 0, 0, NULL},
-    {"mode", ATTR_NAME, false, offsetof(roi_align_attrs_t, mode), 0, ROI_ALIGN_MEAN, modes}};
+    FIELD_OR(roi_align_attrs_t, ATTR_ARRAY, output_size, 2, 1),
+    FIELD_OR(roi_align_attrs_t, ATTR_FLOAT, spatial_scale, 0, 1),
+    FIELD_INT(roi_align_attrs_t, sampling_ratio, 0), FIELD_BOOL(roi_align_attrs_t, aligned, 0),
+    FIELD_NAME(roi_align_attrs_t, mode, ROI_ALIGN_MEAN, modes)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"boxes", ROLE_ACTIVATION, false, false},
@@ -277,8 +276,7 @@ static const gradient_t gradient = {pass, 1 << ROI_X | 1 << ROI_BOXES | 1 << ROI
 const opdef_t op_def_roi_align = {.name = "roi_align",
                                   .preference = OP_DENSE,
                                   .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
-                                  .n_operands = 3,
-                                  .operands = operands,
+                                  OPERANDS(operands),
                                   .n_outputs = 1,
                                   .infer = infer,
                                   .infers_symbols = true,
