@@ -134,8 +134,8 @@ static bool is_padding_zero(subject_t *s, const tensor_t *tensor)
 }
 
 /* Returns the error relative to its bound. A bound takes several calls of the specification, so
- * none is computed for an error that rounding of the result explains. A stored bound is computed
- * again before an error counts as too large. */
+ * none is computed for an error that every bound allows: 8 roundings of the result. A stored bound
+ * is computed again before an error counts as too large. */
 static double judge(subject_t *s, int output, int64_t i, double error)
 {
     const tensor_info_t *info = &s->out[output];
@@ -143,7 +143,7 @@ static double judge(subject_t *s, int output, int64_t i, double error)
     double *bound = &s->bound[output][i];
     if (!isfinite(error)) return INFINITY;
     if (dtype_is_floating(info->dtype) &&
-        error <= 2.0 * dtype_epsilon(info->dtype) * fabs(expected))
+        error <= 8.0 * dtype_epsilon(info->dtype) * fabs(expected))
         return 0.0;
     for (int is_sure = *bound >= 0.0; is_sure <= 1 && !(error <= *bound); is_sure++) {
         const spec_call_t call = call_spec(s);
