@@ -1,6 +1,5 @@
 #include "kernels/conv/winograd_impl.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "kernels/conv/winograd_points_impl.h"
@@ -47,8 +46,8 @@ static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
 /* Maximum tiles of a group with PHASES. Their transforms must fit in the last-level cache. */
 #define TILES_IN_PHASES WINOGRAD_MAX_TILES
 
-/* Each thread's counter has its own cache line. */
-enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
+/* Each thread's word has its own cache line. */
+enum { LINE = 64, WORDS_APART = LINE / sizeof(int64_t) };
 
 /* Rounds floats up to an odd number of cache lines. A power of two would put all elements of a tile
  * in the same set of the first-level cache. */
@@ -79,7 +78,8 @@ typedef struct plan {
     int64_t n_bias, n_sources,
         n_products; /* floats: sources of one group, products of one thread */
     float *bias, *sources, *products;
-    atomic_llong *next; /* number of taken units of each thread, a cache line apart */
+    int64_t
+        *n_transformed; /* parts that each thread has transformed for itself, a cache line apart */
 } plan_t;
 
 static bool suits_fusing(const plan_t *plan)
@@ -177,28 +177,6 @@ static void make_group(const plan_t *plan, int64_t number, winograd_group_t *gro
     count_tiles(plan, group);
 }
 
-/* Takes the next unit of work for a thread. A thread first takes its own units, which are the same
- * in each run, so that their data may still be in its cache; then units of other threads. Returns n
- * if none is left. */
-static int64_t take_unit(const plan_t *plan, int64_t thread, int64_t n)
-{
-    const int64_t n_threads = plan->n_threads;
-    for (int64_t i = 0; i < n_threads; i++) {
-        const int64_t of = (thread + i) % n_threads, begin = n * of / n_threads;
-        const int64_t count = n * (of + 1) / n_threads - begin;
-        atomic_llong *next = &plan->next[of * WORDS_APART];
-        if (atomic_load_explicit(next, memory_order_relaxed) >= count) continue;
-        const int64_t unit = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
-        if (unit < count) return begin + unit;
-    }
-    return n;
-}
-
-static void give_units(const plan_t *plan)
-{
-    for (int64_t i = 0; i < plan->n_threads; i++) atomic_init(&plan->next[i * WORDS_APART], 0);
-}
-
 static int64_t count_sources(const plan_t *plan)
 {
     const int64_t n = plan->is_fused || plan->is_apart ? plan->n_threads : 1;
@@ -212,18 +190,16 @@ static int64_t products_stride(const plan_t *plan)
 
 /* ---- FUSED ---- */
 
-static void run_groups(void *user, int64_t first, int64_t last)
+static void run_groups(void *user, int64_t first, int64_t last, int member)
 {
     const plan_t *plan = user;
-    const int64_t n = plan->n_groups;
     winograd_group_t group;
-    if (first == last) return;
-    for (int64_t g = take_unit(plan, first, n); g < n; g = take_unit(plan, first, n)) {
+    for (int64_t g = first; g < last; g++) {
         make_group(plan, g, &group);
-        group.source = sources_at(plan, first);
+        group.source = sources_at(plan, member);
         plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
         for (int64_t b = 0; b < plan->n_weight_blocks; b++)
-            plan->loops->multiply(&group, b, plan->products + first * plan->n_products,
+            plan->loops->multiply(&group, b, plan->products + member * plan->n_products,
                                   products_stride(plan));
     }
 }
@@ -235,12 +211,12 @@ typedef struct phase {
     int64_t first; /* number of the first of the phase's n_parts groups */
 } phase_t;
 
-/* Describes one group of a phase, with the memory of the transformed x that this thread reads. */
-static void make_part(const phase_t *phase, int64_t thread, int64_t part, winograd_group_t *group)
+/* Describes one group of a phase, with the memory of the transformed x that this member reads. */
+static void make_part(const phase_t *phase, int64_t member, int64_t part, winograd_group_t *group)
 {
     const plan_t *plan = phase->plan;
     make_group(plan, phase->first + part, group);
-    if (plan->is_apart) group->source = sources_at(plan, thread * plan->n_parts + part);
+    if (plan->is_apart) group->source = sources_at(plan, member * plan->n_parts + part);
 }
 
 /* Units [first, last) are numbered over all parts of the phase. */
@@ -259,20 +235,29 @@ static void transform_units(void *user, int64_t first, int64_t last)
     }
 }
 
-static void multiply_units(void *user, int64_t first, int64_t last)
+/* Transforms all parts of the phase for one member, before its first units. */
+static void transform_apart(const phase_t *phase, int member)
+{
+    const plan_t *plan = phase->plan;
+    int64_t *n_transformed = &plan->n_transformed[member * WORDS_APART];
+    winograd_group_t group;
+    if (*n_transformed > phase->first) return;
+    for (int64_t part = 0; part < plan->n_parts; part++) {
+        make_part(phase, member, part, &group);
+        plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
+    }
+    *n_transformed = phase->first + plan->n_parts;
+}
+
+static void multiply_units(void *user, int64_t first, int64_t last, int member)
 {
     const phase_t *phase = user;
     const plan_t *plan = phase->plan;
-    const int64_t n_parts = plan->n_parts, n = plan->n_weight_blocks * n_parts;
     winograd_group_t group;
-    if (first == last) return;
-    for (int64_t part = 0; part < n_parts && plan->is_apart; part++) {
-        make_part(phase, first, part, &group);
-        plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
-    }
-    for (int64_t u = take_unit(plan, first, n); u < n; u = take_unit(plan, first, n)) {
-        make_part(phase, first, u % n_parts, &group);
-        plan->loops->multiply(&group, u / n_parts, plan->products + first * plan->n_products,
+    if (plan->is_apart) transform_apart(phase, member);
+    for (int64_t u = first; u < last; u++) {
+        make_part(phase, member, u % plan->n_parts, &group);
+        plan->loops->multiply(&group, u / plan->n_parts, plan->products + member * plan->n_products,
                               products_stride(plan));
     }
 }
@@ -282,11 +267,11 @@ static void run_phases(const plan_t *plan)
     for (int64_t g = 0; g < plan->n_groups; g += plan->n_parts) {
         phase_t phase = {plan, g};
         const int64_t n_tiles = group_begin(plan, g + plan->n_parts) - group_begin(plan, g);
-        give_units(plan);
         if (!plan->is_apart)
             threads_share(plan->n_threads, n_tiles * plan->whole.n_source_blocks, transform_units,
                           &phase);
-        threads_share(plan->n_threads, plan->n_threads, multiply_units, &phase);
+        threads_share_members(plan->n_threads, plan->n_weight_blocks * plan->n_parts,
+                              multiply_units, &phase);
     }
 }
 
@@ -309,16 +294,16 @@ void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *sc
 {
     plan_t plan;
     make_plan(winograd, isa, n_threads, &plan);
-    plan.next = scratch;
+    plan.n_transformed = scratch;
     plan.bias = (float *)(void *)((char *)scratch + n_threads * LINE);
     plan.sources = plan.bias + plan.n_bias;
     plan.products = plan.sources + count_sources(&plan);
-    give_units(&plan);
+    memset(scratch, 0, (size_t)n_threads * LINE);
     memset(plan.bias, 0, (size_t)plan.n_bias * sizeof(float));
     if (winograd->bias != NULL)
         memcpy(plan.bias, winograd->bias, (size_t)winograd->n_outputs * sizeof(float));
     if (plan.is_fused)
-        threads_share(n_threads, n_threads, run_groups, &plan);
+        threads_share_members(n_threads, plan.n_groups, run_groups, &plan);
     else
         run_phases(&plan);
 }
