@@ -3,16 +3,10 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
+#include "ops/ops_impl.h"
 #include "tests/support/support.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
-
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)ctx, (void)out_n;
-    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
-    return STATUS_OK;
-}
 
 static status_t prepare_at(const op_call_t *call, prepared_t *prepared, double ns)
 {
@@ -76,7 +70,7 @@ static prepared_t *choose(context_t *ctx, const kernel_t *const *kernels, const 
                         .n_operands = 1,
                         .operands = operands,
                         .n_outputs = 1,
-                        .infer = infer,
+                        .infer = ops_infer_like,
                         .kernels = kernels};
     const tensor_info_t x = info_dense(DTYPE_F32, 1, (int64_t[]){4});
     const tensor_info_t *in[] = {&x};
@@ -123,7 +117,7 @@ static void an_error_of_one_is_an_error_of_all(void **state)
                         .n_operands = 1,
                         .operands = operands,
                         .n_outputs = 1,
-                        .infer = infer,
+                        .infer = ops_infer_like,
                         .kernels = kernels};
     const tensor_info_t x = info_dense(DTYPE_F32, 1, (int64_t[]){4});
     const tensor_info_t *in[] = {&x};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "freeze/freeze.h"
-#include "ops/ops.h"
+#include "ops/ops_impl.h"
 #include "tensor/convert/convert.h"
 
 typedef struct shift_attrs {
@@ -16,13 +16,6 @@ static const attr_field_t fields[] = {
     {"by", ATTR_FLOAT, false, offsetof(shift_attrs_t, by), 0, 1.0, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
-
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)ctx, (void)out_n;
-    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
-    return STATUS_OK;
-}
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -52,7 +45,7 @@ static const opdef_t shift = {.name = "shift",
                               .n_operands = 1,
                               .operands = operands,
                               .n_outputs = 1,
-                              .infer = infer,
+                              .infer = ops_infer_like,
                               .kernels = kernels};
 
 static status_t run_shift(context_t *ctx, const opdef_t *op, const tensor_t *x, tensor_t **out)
@@ -224,7 +217,8 @@ static const kernel_t *const times_kernels[] = {&times, NULL};
 #define TIMES(op_name, op_variant)                                                                 \
     {                                                                                              \
         .name = op_name, .variant = op_variant, .n_operands = 1, .operands = operands,             \
-        .n_outputs = 1, .infer = infer, .kernels = times_kernels, .as_post_op = times_as_post_op   \
+        .n_outputs = 1, .infer = ops_infer_like, .kernels = times_kernels,                         \
+        .as_post_op = times_as_post_op                                                             \
     }
 static const opdef_t twice = TIMES("twice", DOUBLES), thrice = TIMES("thrice", TRIPLES);
 

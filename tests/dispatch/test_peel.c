@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "ops/ops.h"
+#include "ops/ops_impl.h"
 
 enum { ROWS = 3, COLUMNS = 5, N = ROWS * COLUMNS };
 
@@ -15,13 +15,6 @@ typedef struct thrice_attrs {
 static const attr_field_t fields[] = {
     {"post", ATTR_POST, false, offsetof(thrice_attrs_t, post), 0, 0, NULL}};
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
-
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)ctx, (void)out_n;
-    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
-    return STATUS_OK;
-}
 
 static status_t prepare_without(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -67,7 +60,7 @@ static const kernel_t *const full_first[] = {&needs_elements, &fuses_none, NULL}
 #define THRICE(op_kernels)                                                                         \
     {                                                                                              \
         .name = "thrice", .traits = TRAIT_POST_OPS, .attrs = {sizeof(thrice_attrs_t), 1, fields},  \
-        .n_operands = 1, .operands = operands, .n_outputs = 1, .infer = infer,                     \
+        .n_operands = 1, .operands = operands, .n_outputs = 1, .infer = ops_infer_like,            \
         .kernels = op_kernels                                                                      \
     }
 

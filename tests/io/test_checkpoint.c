@@ -1,6 +1,7 @@
 /* A checkpoint continues training with the same bits. If it does not fit, nothing changes. A
  * process that is killed while saving leaves a complete file. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/scratch.h"
 #include "tests/support/support.h"
 
 #include <dirent.h>
@@ -22,23 +23,13 @@
 
 #ifdef TESSERA_HAVE_SAFETENSORS
 
-static char directory[64];
 static char path[128];
 
-static int make_directory(void **state)
+static int begin_directory(void **state)
 {
-    (void)state;
-    strcpy(directory, "/tmp/tessera_checkpoint_XXXXXX");
-    if (mkdtemp(directory) == NULL) return -1;
-    snprintf(path, sizeof path, "%s/a.safetensors", directory);
-    return 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(directory);
+    const int status = scratch_begin(state);
+    snprintf(path, sizeof path, "%s/a.safetensors", scratch);
+    return status;
 }
 
 /* Makes a convolution and a linear layer for f32[n,3,4,4]. */
@@ -344,7 +335,7 @@ static size_t read_file(char *bytes)
 static int count_temporaries(void)
 {
     int n = 0;
-    DIR *folder = opendir(directory);
+    DIR *folder = opendir(scratch);
     assert_non_null(folder);
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
         n += strstr(entry->d_name, ".tmp") != NULL;
@@ -409,7 +400,7 @@ int main(void)
         TEST(a_killed_save_leaves_a_whole_checkpoint),
     };
     srand(11);
-    return cmocka_run_group_tests_name("checkpoint", tests, make_directory, remove_directory);
+    return cmocka_run_group_tests_name("checkpoint", tests, begin_directory, scratch_end);
 }
 
 #else

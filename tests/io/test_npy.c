@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 
+#include "tests/support/scratch.h"
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -10,23 +11,13 @@
 #include "io/data/npy.h"
 #include "tensor/convert/convert.h"
 
-static char directory[64];
 static char path[128];
 
-static int make_directory(void **state)
+static int begin_directory(void **state)
 {
-    (void)state;
-    strcpy(directory, "/tmp/tessera_npy_XXXXXX");
-    if (mkdtemp(directory) == NULL) return -1;
-    snprintf(path, sizeof path, "%s/a.npy", directory);
-    return 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(directory);
+    const int status = scratch_begin(state);
+    snprintf(path, sizeof path, "%s/a.npy", scratch);
+    return status;
 }
 
 static void put_bytes(const void *bytes, size_t n_bytes)
@@ -293,5 +284,5 @@ int main(void)
         TEST(a_file_that_is_not_there_is_named),
         TEST(a_refused_allocation_leaves_nothing_behind),
     };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, begin_directory, scratch_end);
 }

@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 
+#include "tests/support/scratch.h"
 #include "tests/support/support.h"
 
 #include <pthread.h>
@@ -20,23 +21,13 @@
 #define TYPES TESSERA_SOURCE_DIR "/tests/io/types.safetensors"
 #define FOREIGN TESSERA_SOURCE_DIR "/tests/io/foreign.safetensors"
 
-static char directory[64];
 static char path[128];
 
-static int make_directory(void **state)
+static int begin_directory(void **state)
 {
-    (void)state;
-    strcpy(directory, "/tmp/tessera_safetensors_XXXXXX");
-    if (mkdtemp(directory) == NULL) return -1;
-    snprintf(path, sizeof path, "%s/a.safetensors", directory);
-    return 0;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(directory);
+    const int status = scratch_begin(state);
+    snprintf(path, sizeof path, "%s/a.safetensors", scratch);
+    return status;
 }
 
 #define FILE_MAX 4096
@@ -725,7 +716,7 @@ int main(void)
         TEST(two_threads_read_one_file),
         TEST(a_refused_allocation_leaves_nothing_behind),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, make_directory, remove_directory);
+    return cmocka_run_group_tests_name("safetensors", tests, begin_directory, scratch_end);
 }
 
 #else

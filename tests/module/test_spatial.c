@@ -2,6 +2,7 @@
  * module_mkldnn, traced, and frozen. layers_values.py writes layers_values.txt. */
 #include "module/spatial.h"
 
+#include "tests/support/drawn.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -24,20 +25,9 @@ enum { MAX_LINE = 8192, MAX_ELEMENTS = 512 };
         __VA_ARGS__                                                                                \
     }
 
-static tensor_t *filled(context_t *ctx, int number, int rank, const int64_t *sizes)
-{
-    tensor_t *x = NULL;
-    void *data = NULL;
-    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, rank, sizes, &x));
-    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &data));
-    for (int64_t i = 0; i < tensor_numel(x); i++)
-        ((float *)data)[i] = (float)((i * 97 + number * 31 + 11) % 251 - 125) / 128.0F;
-    return x;
-}
-
 static void set(context_t *ctx, tensor_t *parameter, int number)
 {
-    tensor_t *value = filled(ctx, number, tensor_rank(parameter), tensor_sizes(parameter));
+    tensor_t *value = drawn_ramp(ctx, number, tensor_rank(parameter), tensor_sizes(parameter));
     CHECK_OK(ctx, tensor_copy(ctx, parameter, value));
     tensor_release(value);
 }
@@ -100,7 +90,7 @@ static void check_modes(context_t *ctx, const char *name, module_t *module, cons
 static void check(context_t *ctx, const char *name, const char *type, module_t *module, int rank,
                   const int64_t *sizes)
 {
-    tensor_t *x = filled(ctx, 100, rank, sizes);
+    tensor_t *x = drawn_ramp(ctx, 100, rank, sizes);
     assert_string_equal(module_type(module), type);
     if (module_parameter(module, "weight") != NULL) set(ctx, module_parameter(module, "weight"), 0);
     if (module_parameter(module, "bias") != NULL) set(ctx, module_parameter(module, "bias"), 1);
@@ -151,7 +141,7 @@ static module_t *make_normed(context_t *ctx)
 static void a_norm_folds_into_a_transposed_convolution(void **state)
 {
     context_t *ctx = fixture_context(state);
-    tensor_t *x = filled(ctx, 100, IMAGE);
+    tensor_t *x = drawn_ramp(ctx, 100, IMAGE);
     module_t *net = make_normed(ctx), *frozen = NULL;
     check_modes(ctx, "conv_norm", net, x);
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
@@ -339,7 +329,8 @@ static void inputs_that_do_not_fit_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *module = NULL;
-    tensor_t *x = filled(ctx, 100, SHAPE(2, 6)), *y = NULL, *image = filled(ctx, 100, IMAGE);
+    tensor_t *x = drawn_ramp(ctx, 100, SHAPE(2, 6)), *y = NULL,
+             *image = drawn_ramp(ctx, 100, IMAGE);
     CHECK_OK(ctx, layer_unflatten(ctx, 1, 2, INTS(4, -1), &module));
     CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_INVALID_ARGUMENT,
                 "unflatten: dim 1 of f32[2,6] into sizes with product 4, must fit");

@@ -2,6 +2,7 @@
  * transformer_values.txt. */
 #include "module/transformer.h"
 
+#include "tests/support/drawn.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -13,24 +14,13 @@
 
 enum { N = 2, T = 3, S = 4, E = 8, MAX_LINE = 4096 };
 
-static tensor_t *filled(context_t *ctx, int number, int rank, const int64_t *sizes)
-{
-    tensor_t *x = NULL;
-    void *data = NULL;
-    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, rank, sizes, &x));
-    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &data));
-    for (int64_t i = 0; i < tensor_numel(x); i++)
-        ((float *)data)[i] = (float)((i * 97 + number * 31 + 11) % 251 - 125) / 128.0F;
-    return x;
-}
-
 /* Sets the parameters from the file, in the order of torch's state dict. */
 static void set_parameters(context_t *ctx, module_t *module, const char *const *names)
 {
     for (int k = 0; names[k] != NULL; k++) {
         tensor_t *parameter = module_parameter(module, names[k]);
         if (parameter == NULL) fail_msg("there is no %s", names[k]);
-        tensor_t *value = filled(ctx, k, tensor_rank(parameter), tensor_sizes(parameter));
+        tensor_t *value = drawn_ramp(ctx, k, tensor_rank(parameter), tensor_sizes(parameter));
         CHECK_OK(ctx, tensor_copy(ctx, parameter, value));
         tensor_release(value);
     }
@@ -81,8 +71,9 @@ static void attention_is_that_of_torch(void **state)
     static const bool seen[] = {true, false, false, true, true, false, true, true, true};
     context_t *ctx = fixture_context(state);
     module_t *module = NULL;
-    tensor_t *mask = NULL, *x = filled(ctx, 100, SHAPE(N, T, E));
-    tensor_t *key = filled(ctx, 101, SHAPE(N, S, E)), *value = filled(ctx, 102, SHAPE(N, S, E));
+    tensor_t *mask = NULL, *x = drawn_ramp(ctx, 100, SHAPE(N, T, E));
+    tensor_t *key = drawn_ramp(ctx, 101, SHAPE(N, S, E)),
+             *value = drawn_ramp(ctx, 102, SHAPE(N, S, E));
     CHECK_OK(ctx, tensor_from(ctx, DTYPE_BOOL, SHAPE(T, T), seen, &mask));
     CHECK_OK(ctx, layer_multi_head_attention(ctx, E, 2, true, &module));
     check(ctx, "attention", module, names, 1, (const tensor_t *const[]){x});
@@ -104,7 +95,7 @@ static void an_encoder_layer_is_that_of_torch(void **state)
     static const bool seen[] = {true, false, false, true, true, false, true, true, true};
     context_t *ctx = fixture_context(state);
     module_t *module = NULL;
-    tensor_t *mask = NULL, *x = filled(ctx, 100, SHAPE(N, T, E));
+    tensor_t *mask = NULL, *x = drawn_ramp(ctx, 100, SHAPE(N, T, E));
     transformer_attrs_t attrs = {.d_model = E, .nhead = 2, .dim_feedforward = 12};
     CHECK_OK(ctx, tensor_from(ctx, DTYPE_BOOL, SHAPE(T, T), seen, &mask));
     CHECK_OK(ctx, layer_transformer_encoder_layer(ctx, &attrs, &module));
@@ -123,7 +114,7 @@ static void norms_and_embedding_are_those_of_torch(void **state)
     static const int64_t ids[] = {4, 0, 2, 1, 1, 3};
     context_t *ctx = fixture_context(state);
     module_t *module = NULL;
-    tensor_t *index = NULL, *x = filled(ctx, 100, SHAPE(N, T, E));
+    tensor_t *index = NULL, *x = drawn_ramp(ctx, 100, SHAPE(N, T, E));
     const tensor_t *const in[] = {x};
     CHECK_OK(ctx, layer_layer_norm(ctx, SHAPE(T, E), 0.01, true, true, &module));
     check(ctx, "layer_norm", module, both, 1, in);
@@ -170,7 +161,7 @@ static void forwards_refuse_other_inputs(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *attention = NULL, *encoder = NULL;
-    tensor_t *x = filled(ctx, 100, SHAPE(T, E)), *out = NULL;
+    tensor_t *x = drawn_ramp(ctx, 100, SHAPE(T, E)), *out = NULL;
     const tensor_t *const in[] = {x, x, x, x, x};
     int n_out = 0;
     CHECK_OK(ctx, layer_multi_head_attention(ctx, E, 2, true, &attention));

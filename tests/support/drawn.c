@@ -77,3 +77,24 @@ tensor_t *drawn_integers(context_t *ctx, const char *key, int64_t limit, int ran
     free(drawn);
     return x;
 }
+
+tensor_t *drawn_tensor(context_t *ctx, const char *key, int rank, const int64_t *sizes)
+{
+    tensor_t *x = NULL;
+    void *data = NULL;
+    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, rank, sizes, &x));
+    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &data));
+    drawn_fill(key, 0.0, 1.0, tensor_numel(x), data);
+    return x;
+}
+
+tensor_t *drawn_ramp(context_t *ctx, int number, int rank, const int64_t *sizes)
+{
+    tensor_t *x = NULL;
+    void *data = NULL;
+    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, rank, sizes, &x));
+    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &data));
+    for (int64_t i = 0; i < tensor_numel(x); i++)
+        ((float *)data)[i] = (float)((i * 97 + number * 31 + 11) % 251 - 125) / 128.0F;
+    return x;
+}

@@ -8,6 +8,12 @@
 /* Element i is shift + scale * d, rounded once to f32, where d in [-1, 1) depends on key and i. */
 void drawn_fill(const char *key, double shift, double scale, int64_t n, float *out_elements);
 
+/* Makes a tensor of f32 numbers in [-1, 1). */
+tensor_t *drawn_tensor(context_t *ctx, const char *key, int rank, const int64_t *sizes);
+
+/* Makes a tensor of f32 multiples of 1 / 128 in [-1, 1), which depend on the number. */
+tensor_t *drawn_ramp(context_t *ctx, int number, int rank, const int64_t *sizes);
+
 /* Fills all weights, depending on their names, as fill in tests/train/values/parity.py does:
  * weights of norms near 1, other vectors near 0, other weights scaled by the number of terms in
  * their sums. */

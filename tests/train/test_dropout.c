@@ -1,6 +1,7 @@
 /* Dropout in training. Tests the share of dropped elements, that gradients match the mask, that
  * masks do not depend on layout and threads, and that every run of a plan has new masks. Bounds of
  * random counts are six standard deviations. */
+#include "tests/support/nets/training.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -229,11 +230,6 @@ static void what_does_not_fit_is_refused(void **state)
     tensor_release(whole);
 }
 
-static void append(context_t *ctx, module_t *net, module_t *layer)
-{
-    CHECK_OK(ctx, layer_append_take(ctx, net, layer));
-}
-
 /* Makes a network from f32[n,3,8,8] to f32[n,5] that drops channels and elements. */
 static module_t *make_net(context_t *ctx)
 {
@@ -242,17 +238,17 @@ static module_t *make_net(context_t *ctx)
     context_seed(ctx, 5);
     CHECK_OK(ctx, layer_sequential(ctx, &net));
     CHECK_OK(ctx, layer_conv(ctx, 2, 3, C, (const int64_t[]){3, 3}, &attrs, true, &layer));
-    append(ctx, net, layer);
+    training_append(ctx, net, layer);
     CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &layer));
-    append(ctx, net, layer);
+    training_append(ctx, net, layer);
     CHECK_OK(ctx, layer_feature_dropout(ctx, 2, 0.25, &layer));
-    append(ctx, net, layer);
+    training_append(ctx, net, layer);
     CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &layer));
-    append(ctx, net, layer);
+    training_append(ctx, net, layer);
     CHECK_OK(ctx, layer_dropout(ctx, 0.5, &layer));
-    append(ctx, net, layer);
+    training_append(ctx, net, layer);
     CHECK_OK(ctx, layer_linear(ctx, C * 64, 5, true, &layer));
-    append(ctx, net, layer);
+    training_append(ctx, net, layer);
     CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
     return net;
 }

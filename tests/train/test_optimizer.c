@@ -19,16 +19,6 @@ enum { N = 6, STEPS = 8, MAX_LINE = 4096 };
  * blocks of 16. */
 #define BLOCKED "ABcd16b16a"
 
-static tensor_t *drawn(context_t *ctx, const char *key, int rank, const int64_t *sizes)
-{
-    tensor_t *x = NULL;
-    void *data = NULL;
-    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, rank, sizes, &x));
-    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &data));
-    drawn_fill(key, 0.0, 1.0, tensor_numel(x), data);
-    return x;
-}
-
 static tensor_t *gradient_times(context_t *ctx, int step, double factor, const char *format,
                                 int rank, const int64_t *sizes)
 {
@@ -36,7 +26,7 @@ static tensor_t *gradient_times(context_t *ctx, int step, double factor, const c
     void *data = NULL;
     tensor_t *blocked = NULL;
     snprintf(key, sizeof key, "gradient %d", step);
-    tensor_t *dense = drawn(ctx, key, rank, sizes);
+    tensor_t *dense = drawn_tensor(ctx, key, rank, sizes);
     CHECK_OK(ctx, tensor_data_mutable(ctx, dense, &data));
     for (int64_t i = 0; i < tensor_numel(dense); i++) ((float *)data)[i] *= (float)factor;
     if (format == NULL) return dense;
@@ -55,7 +45,7 @@ static tensor_t *gradient_of(context_t *ctx, int step, const char *format, int r
 static module_t *module_with(context_t *ctx, bool is_packable, int rank, const int64_t *sizes)
 {
     module_t *module = NULL;
-    tensor_t *weight = drawn(ctx, "parameter", rank, sizes);
+    tensor_t *weight = drawn_tensor(ctx, "parameter", rank, sizes);
     CHECK_OK(ctx, module_create(ctx, "Holder", &module));
     CHECK_OK(ctx, module_set_parameter(ctx, module, "weight", weight));
     if (is_packable) CHECK_OK(ctx, module_mkldnn(ctx, module, NULL));
@@ -377,7 +367,7 @@ static void a_parameter_without_a_gradient_stays_and_is_told(void **state)
     const int64_t sizes[] = {2, 3};
     float before[6], after[6];
     module_t *module = module_with(ctx, false, 2, sizes);
-    tensor_t *other = drawn(ctx, "other", 2, sizes), *gradients[2] = {NULL};
+    tensor_t *other = drawn_tensor(ctx, "other", 2, sizes), *gradients[2] = {NULL};
     optimizer_t *optimizer = NULL;
     CHECK_OK(ctx, module_set_parameter(ctx, module, "other", other));
     CHECK_OK(ctx, optimizer_adamw(ctx, module, NULL, &optimizer));
@@ -406,8 +396,9 @@ static void gradients_that_do_not_fit_change_nothing(void **state)
     const int64_t sizes[] = {2, 3}, more[] = {2, 4};
     float before[6], after[6];
     module_t *module = module_with(ctx, false, 2, sizes);
-    tensor_t *other = drawn(ctx, "other", 2, sizes), *number = NULL;
-    tensor_t *large = drawn(ctx, "large", 2, more), *good = gradient_of(ctx, 1, NULL, 2, sizes);
+    tensor_t *other = drawn_tensor(ctx, "other", 2, sizes), *number = NULL;
+    tensor_t *large = drawn_tensor(ctx, "large", 2, more),
+             *good = gradient_of(ctx, 1, NULL, 2, sizes);
     optimizer_t *optimizer = NULL;
     CHECK_OK(ctx, module_set_parameter(ctx, module, "other", other));
     CHECK_OK(ctx, optimizer_sgd(ctx, module, NULL, &optimizer));
@@ -484,7 +475,8 @@ static void single_tensors_are_stepped_in_their_format(void **state)
 {
     context_t *ctx = fixture_context(state);
     const int64_t sizes[] = {2, 3, 1, 1};
-    tensor_t *plain = drawn(ctx, "parameter", 4, sizes), *p = NULL, *momentum = NULL, *zeros = NULL;
+    tensor_t *plain = drawn_tensor(ctx, "parameter", 4, sizes), *p = NULL, *momentum = NULL,
+             *zeros = NULL;
     tensor_t *gradient = gradient_of(ctx, 1, NULL, 4, sizes), *square = NULL;
     const sgd_options_t options = {.lr = 0.5, .momentum = 0.5};
     float before[6], after[6], given[6];

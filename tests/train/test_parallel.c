@@ -2,6 +2,7 @@
  * notices if the other one ends. The test starts itself with mpirun; each rank then runs its own
  * tests. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/nets/training.h"
 #include "tests/support/support.h"
 
 #include "train/trainer.h"
@@ -47,11 +48,6 @@ static const setting_t settings[] = {
 };
 #define N_SETTINGS ((int)(sizeof settings / sizeof *settings))
 
-static void append(context_t *ctx, module_t *net, module_t *layer)
-{
-    CHECK_OK(ctx, layer_append_take(ctx, net, layer));
-}
-
 static module_t *make_conv(context_t *ctx, int64_t in, int64_t out)
 {
     module_t *layer = NULL;
@@ -66,14 +62,14 @@ static module_t *make_net(context_t *ctx, uint64_t seed, int64_t n_results)
     module_t *net = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
     context_seed(ctx, seed);
     CHECK_OK(ctx, layer_sequential(ctx, &net));
-    append(ctx, net, make_conv(ctx, 3, 17));
+    training_append(ctx, net, make_conv(ctx, 3, 17));
     CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &relu));
-    append(ctx, net, relu);
-    append(ctx, net, make_conv(ctx, 17, 32));
+    training_append(ctx, net, relu);
+    training_append(ctx, net, make_conv(ctx, 17, 32));
     CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &flatten));
-    append(ctx, net, flatten);
+    training_append(ctx, net, flatten);
     CHECK_OK(ctx, layer_linear(ctx, 32 * 4, n_results, true, &linear));
-    append(ctx, net, linear);
+    training_append(ctx, net, linear);
     return net;
 }
 
@@ -113,12 +109,6 @@ static status_t step(context_t *ctx, trainer_t *trainer, const parallel_t *paral
     return status;
 }
 
-typedef struct training {
-    module_t *net;
-    optimizer_t *optimizer;
-    trainer_t *trainer;
-} training_t;
-
 static void make_trainer(context_t *ctx, const setting_t *setting, parallel_t *parallel,
                          training_t *training)
 {
@@ -146,13 +136,6 @@ static training_t begin_training(context_t *ctx, const setting_t *setting, paral
     return training;
 }
 
-static void end_training(training_t *training)
-{
-    trainer_destroy(training->trainer);
-    optimizer_destroy(training->optimizer);
-    module_release(training->net);
-}
-
 /* ---- tests that each rank runs ---- */
 
 static parallel_t *join(context_t *ctx, const parallel_options_t *options)
@@ -169,7 +152,7 @@ static void run_steps(context_t *ctx, const setting_t *setting, parallel_t *para
     training_t training = begin_training(ctx, setting, parallel);
     for (int i = 0; i < N_STEPS; i++)
         CHECK_OK(ctx, step(ctx, training.trainer, parallel, i % 2, 0.0, &out_losses[i]));
-    end_training(&training);
+    training_end(&training);
 }
 
 /* True if this process uses blocks of 16, as on AVX-512. Kernels for older processors do not. */
@@ -270,7 +253,7 @@ static void a_step_that_fails_on_one_rank_has_failed_on_all(void **state)
     sum = loss;
     CHECK_OK(ctx, parallel_sum(ctx, parallel, 1, &sum));
     assert_true(sum == 2.0 * loss);
-    end_training(&training);
+    training_end(&training);
     parallel_destroy(parallel);
 }
 
@@ -364,11 +347,11 @@ static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
     parallel_t *parallel = join(ctx, NULL);
     CHECK_OK(ctx, layer_sequential(ctx, &net));
     CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &flatten));
-    append(ctx, net, flatten);
+    training_append(ctx, net, flatten);
     CHECK_OK(ctx, layer_linear(ctx, 3 * 8 * 8, 1024, true, &wide));
-    append(ctx, net, wide);
+    training_append(ctx, net, wide);
     CHECK_OK(ctx, layer_linear(ctx, 1024, 5, true, &last));
-    append(ctx, net, last);
+    training_append(ctx, net, last);
     training_t training = {.net = net};
     CHECK_OK(ctx, optimizer_sgd(ctx, net, NULL, &training.optimizer));
     make_trainer(ctx, &settings[3], parallel, &training);
@@ -382,7 +365,7 @@ static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
     /* a weight that is read in two formats is copied in each step, e.g. with AVX2 and oneDNN 3 */
     if (counters_weight_reorders(&counters) == 0)
         assert_true(most < 3 * 8 * 8 * 1024 * sizeof(float));
-    end_training(&training);
+    training_end(&training);
     parallel_destroy(parallel);
     context_destroy(ctx);
 }
@@ -458,7 +441,7 @@ static int lose_rank(bool is_killed)
     if (rank == 1) parallel_leave(parallel);
     status_t status = step(ctx, training.trainer, parallel, 2, 0.0, NULL);
     printf("rank %d: status %d, %s\n", rank, (int)status, context_error(ctx));
-    end_training(&training);
+    training_end(&training);
     parallel_destroy(parallel);
     context_destroy(ctx);
     return 1;

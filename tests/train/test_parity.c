@@ -1,6 +1,7 @@
 /* Fifty training steps from the same weights and batches as in PyTorch (parity.py), in modes dense,
  * mkldnn and planned. Losses must match, and so must outputs with the final weights, which are
  * saved under PyTorch's names. */
+#include "tests/support/nets/nets.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -91,19 +92,6 @@ static module_t *make_lstm(context_t *ctx)
     return module;
 }
 
-static status_t forward_transformer(context_t *ctx, module_t *self, int n_in,
-                                    const tensor_t *const *in, int *n_out, tensor_t **out)
-{
-    tensor_t *x = NULL, *mean = NULL;
-    (void)n_in;
-    *n_out = 1;
-    (void)module_run_child(ctx, self, "embedding", in[0], &x);
-    (void)module_run_child(ctx, self, "layers", x, &x);
-    (void)module_run_child(ctx, self, "norm", x, &x);
-    (void)op_mean(ctx, x, 1, (const int64_t[]){1}, false, &mean);
-    return module_run_child(ctx, self, "fc", mean, out);
-}
-
 static module_t *make_transformer(context_t *ctx)
 {
     module_t *module = NULL, *embedding = NULL, *layers = NULL, *norm = NULL, *fc = NULL;
@@ -126,7 +114,7 @@ static module_t *make_transformer(context_t *ctx)
     add_take(ctx, module, "layers", layers);
     add_take(ctx, module, "norm", norm);
     add_take(ctx, module, "fc", fc);
-    CHECK_OK(ctx, module_set_forward(ctx, module, "forward", forward_transformer));
+    CHECK_OK(ctx, module_set_forward(ctx, module, "forward", net_forward_transformer));
     return module;
 }
 

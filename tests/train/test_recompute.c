@@ -1,6 +1,7 @@
 /* With a memory limit, a step recomputes activations. It must give the same bits in less memory,
  * and an error if the limit is too small. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/nets/training.h"
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -77,12 +78,6 @@ static module_t *make_net(context_t *ctx)
     return net;
 }
 
-typedef struct training {
-    module_t *net;
-    optimizer_t *optimizer;
-    trainer_t *trainer;
-} training_t;
-
 static training_t begin(context_t *ctx, bool is_blocked, train_options_t options)
 {
     training_t training = {.net = make_net(ctx)};
@@ -94,13 +89,6 @@ static training_t begin(context_t *ctx, bool is_blocked, train_options_t options
     CHECK_OK(ctx, trainer_create(ctx, training.net, losses_cross_entropy, NULL, training.optimizer,
                                  &options, &training.trainer));
     return training;
-}
-
-static void end(training_t *training)
-{
-    trainer_destroy(training->trainer);
-    optimizer_destroy(training->optimizer);
-    module_release(training->net);
 }
 
 static status_t step(context_t *ctx, training_t *training, int64_t n, double *out_loss)
@@ -174,7 +162,7 @@ static size_t find_least(context_t *ctx, bool is_blocked, train_options_t option
                      1);
     context_clear_error(ctx);
     assert_int_equal(optimizer_n_steps(training.optimizer), 0);
-    end(&training);
+    training_end(&training);
     return least;
 }
 
@@ -199,9 +187,9 @@ static void check_bounds(context_t *ctx, bool is_blocked, train_options_t option
         check_equal(ctx, free_of.net, bounded.net);
         if (i == 0) assert_int_equal(count(&bounded, "relu"), before);
         if (i == 3) assert_true(count(&bounded, "batch_norm_training") > N_BLOCKS);
-        end(&bounded);
+        training_end(&bounded);
     }
-    end(&free_of);
+    training_end(&free_of);
 }
 
 static void steps_within_a_bound_are_those_without(void **state)

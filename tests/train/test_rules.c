@@ -5,7 +5,7 @@
 
 #include "dispatch/emitter.h"
 #include "graph/ir/graph.h"
-#include "ops/ops.h"
+#include "ops/ops_impl.h"
 #include "train/graph_grad.h"
 #include "train/tape.h"
 
@@ -18,13 +18,6 @@ typedef struct cube_attrs {
 static const attr_field_t fields[] = {
     {"fails", ATTR_BOOL, false, offsetof(cube_attrs_t, fails), 0, 0, NULL}};
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
-
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)ctx, (void)out_n;
-    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
-    return STATUS_OK;
-}
 
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
@@ -61,7 +54,7 @@ static const opdef_t cube = {.name = "cube",
                              .n_operands = 1,
                              .operands = operands,
                              .n_outputs = 1,
-                             .infer = infer,
+                             .infer = ops_infer_like,
                              .kernels = kernels,
                              .gradient = &gradient};
 

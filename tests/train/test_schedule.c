@@ -76,16 +76,6 @@ static void one_cycle_is_that_of_pytorch(void **state)
 
 /* ---- clipping ---- */
 
-static tensor_t *drawn(context_t *ctx, const char *key, int rank, const int64_t *sizes)
-{
-    tensor_t *x = NULL;
-    void *data = NULL;
-    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, rank, sizes, &x));
-    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &data));
-    drawn_fill(key, 0.0, 1.0, tensor_numel(x), data);
-    return x;
-}
-
 static void check_clip(context_t *ctx, const char *words, double max_norm, const char *format)
 {
     static const char *const keys[] = {"gradient 1", "gradient 2"};
@@ -94,7 +84,7 @@ static void check_clip(context_t *ctx, const char *words, double max_norm, const
     char *numbers = find_line(words);
     double norm = 0.0;
     for (int i = 0; i < 2; i++) {
-        tensor_t *dense = drawn(ctx, keys[i], 4, sizes);
+        tensor_t *dense = drawn_tensor(ctx, keys[i], 4, sizes);
         CHECK_OK(ctx, convert_reorder(ctx, dense, format, &gradients[2 * i]));
         tensor_release(dense);
     }
@@ -127,7 +117,7 @@ static void the_norm_does_not_depend_on_the_number_of_threads(void **state)
     const int64_t sizes[] = {3, 50021};
     double first = 0.0, norm = 0.0;
     for (int threads = 1; threads <= 5; threads++) {
-        tensor_t *gradient = drawn(ctx, "large", 2, sizes);
+        tensor_t *gradient = drawn_tensor(ctx, "large", 2, sizes);
         CHECK_OK(ctx, context_set_threads(ctx, threads));
         CHECK_OK(ctx, clip_gradients(ctx, 1, &gradient, 1.0, &norm));
         if (threads == 1) first = norm;

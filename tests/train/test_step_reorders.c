@@ -1,6 +1,7 @@
 /* Planned training steps of small networks, in a separate process: the counters must count as many
  * reorders as oneDNN's log shows, and each remaining reorder must have a reason. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/nets/nets.h"
 #include "tests/support/support.h"
 
 #include <inttypes.h>
@@ -147,19 +148,6 @@ static module_t *make_wrapped(context_t *ctx)
     return net;
 }
 
-static status_t forward_transformer(context_t *ctx, module_t *self, int n_in,
-                                    const tensor_t *const *in, int *n_out, tensor_t **out)
-{
-    tensor_t *x = NULL, *mean = NULL;
-    (void)n_in;
-    *n_out = 1;
-    (void)module_run_child(ctx, self, "embedding", in[0], &x);
-    (void)module_run_child(ctx, self, "layers", x, &x);
-    (void)module_run_child(ctx, self, "norm", x, &x);
-    (void)op_mean(ctx, x, 1, (const int64_t[]){1}, false, &mean);
-    return module_run_child(ctx, self, "fc", mean, out);
-}
-
 static module_t *make_transformer(context_t *ctx)
 {
     module_t *net = NULL, *embedding = NULL, *layers = NULL, *norm = NULL, *fc = NULL;
@@ -179,7 +167,7 @@ static module_t *make_transformer(context_t *ctx)
     add_take(ctx, net, "layers", layers);
     add_take(ctx, net, "norm", norm);
     add_take(ctx, net, "fc", fc);
-    CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_transformer));
+    CHECK_OK(ctx, module_set_forward(ctx, net, "forward", net_forward_transformer));
     return net;
 }
 

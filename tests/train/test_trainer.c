@@ -1,6 +1,7 @@
 /* The trainer: eager and planned steps give the same losses, weights stay blocked, and a step that
  * fails changes no weight. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/nets/training.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -14,33 +15,20 @@
 #include "tensor/counters.h"
 #include "train/trainer.h"
 
-static void append(context_t *ctx, module_t *net, module_t *layer)
-{
-    CHECK_OK(ctx, layer_append_take(ctx, net, layer));
-}
-
-static module_t *make_conv(context_t *ctx, int64_t in, int64_t out, int64_t stride)
-{
-    module_t *layer = NULL;
-    const conv_attrs_t attrs = {.stride = {stride, stride}, .padding = {1, 1}};
-    CHECK_OK(ctx, layer_conv(ctx, 2, in, out, (const int64_t[]){3, 3}, &attrs, true, &layer));
-    return layer;
-}
-
 /* Makes two convolutions and a linear layer for f32[n,3,8,8]. */
 static module_t *make_net(context_t *ctx)
 {
     module_t *net = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
     context_seed(ctx, 5);
     CHECK_OK(ctx, layer_sequential(ctx, &net));
-    append(ctx, net, make_conv(ctx, 3, 17, 1));
+    training_append(ctx, net, training_conv(ctx, 3, 17, 1));
     CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &relu));
-    append(ctx, net, relu);
-    append(ctx, net, make_conv(ctx, 17, 16, 2));
+    training_append(ctx, net, relu);
+    training_append(ctx, net, training_conv(ctx, 17, 16, 2));
     CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &flatten));
-    append(ctx, net, flatten);
+    training_append(ctx, net, flatten);
     CHECK_OK(ctx, layer_linear(ctx, 16 * 16, 5, true, &linear));
-    append(ctx, net, linear);
+    training_append(ctx, net, linear);
     return net;
 }
 
@@ -111,18 +99,6 @@ static counters_t count_step(context_t *ctx, trainer_t *trainer)
     return counters;
 }
 
-static trainer_t *make_trainer(context_t *ctx, module_t *net, train_mode_t mode,
-                               optimizer_t **out_optimizer)
-{
-    trainer_t *trainer = NULL;
-    sgd_options_t sgd = sgd_options(0.002);
-    sgd.momentum = 0.9;
-    CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, out_optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, net, losses_squares, NULL, *out_optimizer,
-                                 &(train_options_t){.mode = mode}, &trainer));
-    return trainer;
-}
-
 static void weights_gradients_and_state_stay_blocked(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -130,7 +106,7 @@ static void weights_gradients_and_state_stay_blocked(void **state)
         module_t *net = make_net(ctx);
         optimizer_t *optimizer = NULL;
         CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         (void)count_step(ctx, trainer);
         const counters_t counters = count_step(ctx, trainer);
         assert_int_equal(counters.reorders[CAUSE_GRADIENT] + counters.copies[CAUSE_GRADIENT], 0);
@@ -153,7 +129,7 @@ static void a_step_gives_what_the_module_gave_before_it(void **state)
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_net(ctx);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         tensor_t *x = make_batch(ctx, 3, 4, (const int64_t[]){3, 8, 8});
         tensor_t *expected = NULL, *output = NULL;
         double loss = 0.0, difference = 1.0;
@@ -231,7 +207,7 @@ static void a_loss_that_is_no_number_changes_no_weight(void **state)
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_net(ctx);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         tensor_t *x = make_batch(ctx, 3, 4, (const int64_t[]){3, 8, 8}), *target = NULL;
         double loss = 0.0;
         CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
@@ -296,7 +272,7 @@ static void state_moves_once_a_step(void **state)
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_writing(ctx, false);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         tensor_t *x = NULL, *first = NULL;
         CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 1, (const int64_t[]){4}, 3.0, &x));
         for (int i = 0; i < 3; i++)
@@ -322,7 +298,7 @@ static void state_that_is_seen_through_a_view_needs_an_eager_step(void **state)
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_writing(ctx, true);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         tensor_t *x = NULL;
         double loss = 0.0;
         CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 1, (const int64_t[]){4}, 3.0, &x));
@@ -384,7 +360,7 @@ static void a_changed_attribute_is_seen_by_the_next_step(void **state)
         datum_t *slope = NULL;
         CHECK_OK(ctx, layer_activation(ctx, ELTWISE_LEAKY_RELU, 0.1, 0, &leaky));
         CHECK_OK(ctx, module_set_child(ctx, net, "1", leaky));
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[mode][0]));
         CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[mode][1]));
         CHECK_OK(ctx, datum_float(ctx, 0.9, &slope));
@@ -408,7 +384,7 @@ static void a_parameter_that_was_replaced_is_trained(void **state)
         module_t *net = make_net(ctx);
         optimizer_t *optimizer = NULL;
         tensor_t *weight = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         CHECK_OK(ctx, step(ctx, trainer, 3, NULL, NULL));
         CHECK_OK(ctx,
                  tensor_full(ctx, DTYPE_F32, 4, (const int64_t[]){17, 3, 3, 3}, 0.25, &weight));
@@ -475,7 +451,7 @@ static void layout_and_threads_may_change_between_steps(void **state)
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_net(ctx);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         CHECK_OK(ctx, context_set_threads(ctx, 2));
         for (int i = 0; i < 5; i++) {
             if (i == 2) CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
@@ -498,7 +474,7 @@ static void wrong_arguments_are_refused(void **state)
     context_t *ctx = fixture_context(state), *other = NULL;
     module_t *net = make_net(ctx);
     optimizer_t *optimizer = NULL;
-    trainer_t *trainer = make_trainer(ctx, net, TRAIN_EAGER, &optimizer), *none = NULL;
+    trainer_t *trainer = training_make(ctx, net, TRAIN_EAGER, &optimizer), *none = NULL;
     tensor_t *x = make_batch(ctx, 3, 4, (const int64_t[]){3, 8, 8});
     const tensor_t *const *in = (const tensor_t *const *)&x;
     CHECK_FAILS(ctx, trainer_step(ctx, trainer, 0, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
@@ -606,13 +582,13 @@ static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
     assert_int_equal(context_create(&options, &ctx), STATUS_OK);
     CHECK_OK(ctx, layer_sequential(ctx, &net));
     CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &flatten));
-    append(ctx, net, flatten);
+    training_append(ctx, net, flatten);
     CHECK_OK(ctx, layer_linear(ctx, 3 * 8 * 8, 1024, true, &first));
-    append(ctx, net, first);
+    training_append(ctx, net, first);
     CHECK_OK(ctx, layer_linear(ctx, 1024, 5, true, &second));
-    append(ctx, net, second);
+    training_append(ctx, net, second);
     CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
-    trainer_t *trainer = make_trainer(ctx, net, TRAIN_PLANNED, &optimizer);
+    trainer_t *trainer = training_make(ctx, net, TRAIN_PLANNED, &optimizer);
     double loss = 0.0;
     CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
     CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));

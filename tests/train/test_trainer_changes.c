@@ -1,5 +1,6 @@
 /* The trainer must notice when a module changes between steps. Also tests its errors. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/nets/training.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -8,18 +9,6 @@
 #include "module/module.h"
 #include "ops/ops.h"
 #include "train/trainer.h"
-
-static trainer_t *make_trainer(context_t *ctx, module_t *net, train_mode_t mode,
-                               optimizer_t **out_optimizer)
-{
-    trainer_t *trainer = NULL;
-    sgd_options_t sgd = sgd_options(0.002);
-    sgd.momentum = 0.9;
-    CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, out_optimizer));
-    CHECK_OK(ctx, trainer_create(ctx, net, losses_squares, NULL, *out_optimizer,
-                                 &(train_options_t){.mode = mode}, &trainer));
-    return trainer;
-}
 
 /* Returns x * a + b and -(x * a + b). */
 static status_t forward_line(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
@@ -111,7 +100,7 @@ static void a_tie_that_ends_and_another_method_are_seen_by_the_next_step(void **
         module_t *net = make_line(ctx, DTYPE_F32, forward_line);
         optimizer_t *optimizer = NULL;
         CHECK_OK(ctx, module_set_parameter(ctx, net, "b", module_parameter(net, "a")));
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         assert_int_equal(optimizer_n_parameters(optimizer), 1);
         CHECK_OK(ctx, step_line(ctx, trainer, NULL, &losses[mode][0]));
         CHECK_OK(ctx, step_line(ctx, trainer, NULL, &losses[mode][3]));
@@ -137,7 +126,7 @@ static void an_output_that_is_a_parameter_is_the_one_before_the_update(void **st
     for (int i = 0; i < 2; i++) {
         module_t *net = make_line(ctx, DTYPE_F32, forwards[i]);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, TRAIN_EAGER, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, TRAIN_EAGER, &optimizer);
         tensor_t *output = NULL;
         float elements[4];
         CHECK_OK(ctx, step_line(ctx, trainer, &output, NULL));
@@ -183,7 +172,7 @@ static void a_buffer_that_is_a_view_of_what_is_written_needs_an_eager_step(void 
         CHECK_OK(ctx, tensor_narrow(ctx, total, 0, 1, 1, &one));
         CHECK_OK(ctx, module_set_buffer(ctx, net, "total", total));
         CHECK_OK(ctx, module_set_buffer(ctx, net, "one", one));
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         if (mode == TRAIN_EAGER) {
             CHECK_OK(ctx, step_line(ctx, trainer, NULL, &loss));
             assert_float_equal(loss, 36.0, 1e-5); /* (3 * 2 + 3 - 3)^2 */
@@ -213,7 +202,7 @@ static void a_parameter_in_lent_memory_with_gaps_is_trained_there(void **state)
                                     memory[mode], NULL, NULL, &lent));
         CHECK_OK(ctx, module_set_parameter(ctx, net, "a", lent));
         tensor_release(lent);
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         for (int i = 0; i < 3; i++) CHECK_OK(ctx, step_line(ctx, trainer, NULL, &losses[mode][i]));
         trainer_destroy(trainer);
         optimizer_destroy(optimizer);
@@ -274,7 +263,7 @@ static void an_input_of_the_modules_own_needs_an_eager_step(void **state)
         module_t *net = make_line(ctx, DTYPE_F32, forward_line);
         optimizer_t *optimizer = NULL;
         tensor_t *target = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         const tensor_t *a = module_parameter(net, "a");
         float elements[4] = {0};
         CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 1, (const int64_t[]){4}, &target));
@@ -302,7 +291,7 @@ static void a_parameter_that_is_gone_is_named(void **state)
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_line(ctx, DTYPE_F32, forward_scaled);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        trainer_t *trainer = training_make(ctx, net, (train_mode_t)mode, &optimizer);
         CHECK_OK(ctx, step_line(ctx, trainer, NULL, NULL));
         CHECK_OK(ctx, module_remove(ctx, net, "b"));
         CHECK_FAILS(ctx, step_line(ctx, trainer, NULL, NULL), STATUS_INVALID_ARGUMENT,
@@ -322,8 +311,8 @@ static void parameters_that_are_not_f32_are_refused_as_they_are(void **state)
     for (int i = 0; i < 6; i++) {
         module_t *net = make_line(ctx, dtypes[i / 2], forward_line);
         optimizer_t *optimizer = NULL;
-        trainer_t *trainer = make_trainer(ctx, net, i % 2 == 0 ? TRAIN_EAGER : TRAIN_PLANNED,
-                                          &optimizer);
+        trainer_t *trainer = training_make(ctx, net, i % 2 == 0 ? TRAIN_EAGER : TRAIN_PLANNED,
+                                           &optimizer);
         double value = 0.0;
         tensor_t *first = NULL;
         CHECK_FAILS(ctx, step_line(ctx, trainer, NULL, NULL), STATUS_UNSUPPORTED, "f32 is needed");
@@ -374,7 +363,7 @@ static void plans_of_many_batch_sizes_are_bounded(void **state)
     module_t *net = make_line(ctx, DTYPE_F32, forward_line);
     optimizer_t *optimizer = NULL;
     set_number(ctx, net, "a", DTYPE_F32, 2.0);
-    trainer_t *trainer = make_trainer(ctx, net, TRAIN_PLANNED, &optimizer);
+    trainer_t *trainer = training_make(ctx, net, TRAIN_PLANNED, &optimizer);
     long after_eight = 0;
     for (int64_t n = 1; n <= 20; n++) {
         tensor_t *x = NULL;

@@ -1,6 +1,7 @@
 /* Updating parameters inside of a step's plan: the same bits as updates after the plan, less
  * memory, and steps that fail after some updates. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/nets/training.h"
 #include "tests/support/support.h"
 
 #include <stdio.h>
@@ -17,19 +18,6 @@
 
 /* ---- networks, steps ---- */
 
-static void append(context_t *ctx, module_t *net, module_t *layer)
-{
-    CHECK_OK(ctx, layer_append_take(ctx, net, layer));
-}
-
-static module_t *make_conv(context_t *ctx, int64_t in, int64_t out, int64_t stride)
-{
-    module_t *layer = NULL;
-    const conv_attrs_t attrs = {.stride = {stride, stride}, .padding = {1, 1}};
-    CHECK_OK(ctx, layer_conv(ctx, 2, in, out, (const int64_t[]){3, 3}, &attrs, true, &layer));
-    return layer;
-}
-
 /* Makes a network for f32[n,3,8,8]: 17 channels, which need padding; a batch norm, which has state;
  * and a layer whose weight has another format in each direction. */
 static module_t *make_net(context_t *ctx)
@@ -37,17 +25,17 @@ static module_t *make_net(context_t *ctx)
     module_t *net = NULL, *norm = NULL, *relu = NULL, *flatten = NULL, *linear = NULL;
     context_seed(ctx, 5);
     CHECK_OK(ctx, layer_sequential(ctx, &net));
-    append(ctx, net, make_conv(ctx, 3, 17, 1));
+    training_append(ctx, net, training_conv(ctx, 3, 17, 1));
     CHECK_OK(ctx, layer_batch_norm(ctx, 17, 1e-5, &norm));
-    append(ctx, net, norm);
+    training_append(ctx, net, norm);
     CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &relu));
-    append(ctx, net, relu);
-    append(ctx, net, make_conv(ctx, 17, 32, 2));
-    append(ctx, net, make_conv(ctx, 32, 16, 1));
+    training_append(ctx, net, relu);
+    training_append(ctx, net, training_conv(ctx, 17, 32, 2));
+    training_append(ctx, net, training_conv(ctx, 32, 16, 1));
     CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &flatten));
-    append(ctx, net, flatten);
+    training_append(ctx, net, flatten);
     CHECK_OK(ctx, layer_linear(ctx, 16 * 16, 5, true, &linear));
-    append(ctx, net, linear);
+    training_append(ctx, net, linear);
     return net;
 }
 
@@ -131,19 +119,6 @@ static void check_equal(context_t *ctx, const datum_t *a, const datum_t *b)
 
 /* ---- the same as after the plan ---- */
 
-typedef struct training {
-    module_t *net;
-    optimizer_t *optimizer;
-    trainer_t *trainer;
-} training_t;
-
-static void end_training(training_t *training)
-{
-    trainer_destroy(training->trainer);
-    optimizer_destroy(training->optimizer);
-    module_release(training->net);
-}
-
 static training_t train(context_t *ctx, bool is_blocked, kind_t kind, train_options_t options,
                         double *losses)
 {
@@ -157,18 +132,6 @@ static training_t train(context_t *ctx, bool is_blocked, kind_t kind, train_opti
         CHECK_OK(ctx, step(ctx, training.trainer, i == 3 ? 2 : 3, &losses[i]));
     }
     return training;
-}
-
-static void compare(context_t *ctx, const training_t *a, const training_t *b)
-{
-    datum_t *dicts[4] = {NULL};
-    CHECK_OK(ctx, module_state_dict(ctx, a->net, &dicts[0]));
-    CHECK_OK(ctx, module_state_dict(ctx, b->net, &dicts[1]));
-    CHECK_OK(ctx, optimizer_state_dict(ctx, a->optimizer, &dicts[2]));
-    CHECK_OK(ctx, optimizer_state_dict(ctx, b->optimizer, &dicts[3]));
-    check_equal(ctx, dicts[0], dicts[1]);
-    check_equal(ctx, dicts[2], dicts[3]);
-    for (int i = 0; i < 4; i++) datum_release(dicts[i]);
 }
 
 static void updates_in_a_plan_are_those_behind_it(void **state)
@@ -185,11 +148,11 @@ static void updates_in_a_plan_are_those_behind_it(void **state)
         assert_int_equal(count_updates(ctx, behind.trainer), 0);
         assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
         assert_int_equal(optimizer_n_steps(inside.optimizer), 5);
-        compare(ctx, &inside, &behind);
+        training_compare(ctx, &inside, &behind, check_equal);
         for (int p = 0; p < optimizer_n_parameters(inside.optimizer) && is_blocked; p++)
             assert_true(tensor_layout(optimizer_state(inside.optimizer, p, 0)) == LAYOUT_MKLDNN);
-        end_training(&inside);
-        end_training(&behind);
+        training_end(&inside);
+        training_end(&behind);
     }
 }
 
@@ -199,7 +162,7 @@ static void what_needs_all_gradients_is_updated_behind_the_plan(void **state)
     double losses[5];
     training_t training = train(ctx, true, SGD, (train_options_t){.max_norm = 0.5}, losses);
     assert_int_equal(count_updates(ctx, training.trainer), 0);
-    end_training(&training);
+    training_end(&training);
 }
 
 /* The network uses one layer twice. Its gradient is complete only in the backward pass of the first
@@ -214,12 +177,12 @@ static void a_layer_that_stands_twice_is_updated_once(void **state)
         context_seed(ctx, 3);
         CHECK_OK(ctx, layer_sequential(ctx, &net));
         CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &flatten));
-        append(ctx, net, flatten);
+        training_append(ctx, net, flatten);
         CHECK_OK(ctx, layer_linear(ctx, 192, 192, true, &first));
-        append(ctx, net, module_retain(first));
-        append(ctx, net, first);
+        training_append(ctx, net, module_retain(first));
+        training_append(ctx, net, first);
         CHECK_OK(ctx, layer_linear(ctx, 192, 5, true, &last));
-        append(ctx, net, last);
+        training_append(ctx, net, last);
         CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
         trainings[i].net = net;
         trainings[i].optimizer = make_optimizer(ctx, net, SGD);
@@ -230,9 +193,9 @@ static void a_layer_that_stands_twice_is_updated_once(void **state)
     }
     assert_int_equal(count_updates(ctx, trainings[0].trainer), 4);
     assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
-    compare(ctx, &trainings[0], &trainings[1]);
-    end_training(&trainings[0]);
-    end_training(&trainings[1]);
+    training_compare(ctx, &trainings[0], &trainings[1], check_equal);
+    training_end(&trainings[0]);
+    training_end(&trainings[1]);
 }
 
 /* Returns a * b. Each factor's gradient is the other one, which must not be updated yet. */
@@ -268,9 +231,9 @@ static void gradients_made_of_other_parameters_have_those_before_the_step(void *
         for (int k = 0; k < 3; k++)
             CHECK_OK(ctx, step_on(ctx, trainings[i].trainer, 3, 2, (const int64_t[]){5}, NULL));
     }
-    compare(ctx, &trainings[0], &trainings[1]);
-    end_training(&trainings[0]);
-    end_training(&trainings[1]);
+    training_compare(ctx, &trainings[0], &trainings[1], check_equal);
+    training_end(&trainings[0]);
+    training_end(&trainings[1]);
 }
 
 /* ---- memory ---- */
@@ -317,7 +280,7 @@ static size_t measure(bool is_apart)
     CHECK_OK(ctx, layer_sequential(ctx, &training.net));
     for (int i = 0; i <= N_LAYERS; i++) {
         CHECK_OK(ctx, layer_linear(ctx, WIDTH, i < N_LAYERS ? WIDTH : 5, false, &layer));
-        append(ctx, training.net, layer);
+        training_append(ctx, training.net, layer);
     }
     CHECK_OK(ctx, module_mkldnn(ctx, training.net, NULL));
     training.optimizer = make_optimizer(ctx, training.net, SGD);
@@ -326,7 +289,7 @@ static size_t measure(bool is_apart)
     CHECK_OK(ctx, step_on(ctx, training.trainer, 4, 2, (const int64_t[]){WIDTH}, NULL));
     measured.most = 0;
     CHECK_OK(ctx, step_on(ctx, training.trainer, 4, 2, (const int64_t[]){WIDTH}, NULL));
-    end_training(&training);
+    training_end(&training);
     context_destroy(ctx);
     return measured.most;
 }

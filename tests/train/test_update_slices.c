@@ -1,6 +1,7 @@
 /* For large weights, gradients are computed and applied in parts: a tile at a time in one kernel,
  * or in slices. The results must have the same bits as with complete gradients, in less memory. */
 #include "tests/support/nets/losses.h"
+#include "tests/support/nets/training.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -23,12 +24,6 @@
 #define CLASSES 5
 
 #define UPDATE "method=\"update\""
-
-typedef struct training {
-    module_t *net;
-    optimizer_t *optimizer;
-    trainer_t *trainer;
-} training_t;
 
 typedef enum kind { SGD, ADAM, RMSPROP, N_KINDS } kind_t;
 
@@ -69,13 +64,6 @@ static training_t begin(context_t *ctx, bool is_blocked, bool has_bias, kind_t k
     CHECK_OK(ctx, trainer_create(ctx, training.net, losses_mse, NULL, training.optimizer, &options,
                                  &training.trainer));
     return training;
-}
-
-static void end(training_t *training)
-{
-    trainer_destroy(training->trainer);
-    optimizer_destroy(training->optimizer);
-    module_release(training->net);
 }
 
 static status_t step(context_t *ctx, training_t *training, int64_t n)
@@ -154,18 +142,6 @@ static void check_equal(context_t *ctx, const datum_t *a, const datum_t *b)
                    datum_as_tensor(datum_find(b, datum_key(a, i))));
 }
 
-static void compare(context_t *ctx, const training_t *a, const training_t *b)
-{
-    datum_t *dicts[4] = {NULL};
-    CHECK_OK(ctx, module_state_dict(ctx, a->net, &dicts[0]));
-    CHECK_OK(ctx, module_state_dict(ctx, b->net, &dicts[1]));
-    CHECK_OK(ctx, optimizer_state_dict(ctx, a->optimizer, &dicts[2]));
-    CHECK_OK(ctx, optimizer_state_dict(ctx, b->optimizer, &dicts[3]));
-    check_equal(ctx, dicts[0], dicts[1]);
-    check_equal(ctx, dicts[2], dicts[3]);
-    for (int i = 0; i < 4; i++) datum_release(dicts[i]);
-}
-
 /* ---- bits ---- */
 
 static void check_slices(context_t *ctx, bool is_blocked, bool has_bias, kind_t kind)
@@ -190,9 +166,9 @@ static void check_slices(context_t *ctx, bool is_blocked, bool has_bias, kind_t 
     }
     assert_int_equal(optimizer_n_updates(inside.optimizer, 0), 3);
     assert_int_equal(optimizer_n_steps(inside.optimizer), 3);
-    compare(ctx, &inside, &behind);
-    end(&inside);
-    end(&behind);
+    training_compare(ctx, &inside, &behind, check_equal);
+    training_end(&inside);
+    training_end(&behind);
 }
 
 static void slices_are_the_whole(void **state)
@@ -226,9 +202,9 @@ static void state_in_another_format_gives_the_same(void **state)
             CHECK_OK(ctx, step(ctx, &trainings[k], 17));
         }
         is_product(ctx, &trainings[0]);
-        compare(ctx, &trainings[0], &trainings[1]);
-        end(&trainings[0]);
-        end(&trainings[1]);
+        training_compare(ctx, &trainings[0], &trainings[1], check_equal);
+        training_end(&trainings[0]);
+        training_end(&trainings[1]);
     }
 }
 
@@ -252,10 +228,10 @@ static void a_weight_in_lent_memory_is_stepped_there(void **state)
         CHECK_OK(ctx, step(ctx, &trainings[k], 3));
         CHECK_OK(ctx, step(ctx, &trainings[k], 3));
     }
-    compare(ctx, &trainings[0], &trainings[1]);
+    training_compare(ctx, &trainings[0], &trainings[1], check_equal);
     if (tolerance() == 0.0) assert_memory_equal(lent[0], lent[1], n_bytes);
-    end(&trainings[0]);
-    end(&trainings[1]);
+    training_end(&trainings[0]);
+    training_end(&trainings[1]);
     free(lent[0]);
     free(lent[1]);
 }
@@ -296,7 +272,7 @@ static void a_step_that_fails_between_slices_says_so(void **state)
                         "trainer_step: an earlier step failed after updating some parameters; load "
                         "a saved state and create a new trainer");
         context_clear_error(ctx);
-        end(&training);
+        training_end(&training);
     }
     assert_int_equal(n_broken > 0, is_sliced); /* a product is one step */
 }
@@ -329,9 +305,9 @@ static void shared_weights_have_whole_gradients(void **state)
         tensor_release(target);
     }
     assert_int_equal(count_in_plan(ctx, &trainings[0], " = linear_backward_weight("), 2);
-    compare(ctx, &trainings[0], &trainings[1]);
-    end(&trainings[0]);
-    end(&trainings[1]);
+    training_compare(ctx, &trainings[0], &trainings[1], check_equal);
+    training_end(&trainings[0]);
+    training_end(&trainings[1]);
 }
 
 /* The rows that the caller passes are strided, and the plan expects another format. */
@@ -352,9 +328,9 @@ static void rows_of_the_caller_may_be_strided(void **state)
         tensor_release(x);
         tensor_release(target);
     }
-    compare(ctx, &trainings[0], &trainings[1]);
-    end(&trainings[0]);
-    end(&trainings[1]);
+    training_compare(ctx, &trainings[0], &trainings[1], check_equal);
+    training_end(&trainings[0]);
+    training_end(&trainings[1]);
 }
 
 int main(void)

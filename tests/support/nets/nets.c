@@ -125,3 +125,16 @@ void net_compare(context_t *ctx, module_t *module, const tensor_t *x, const tens
         tensor_release(actual);
     }
 }
+
+status_t net_forward_transformer(context_t *ctx, module_t *self, int n_in,
+                                 const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    tensor_t *x = NULL, *mean = NULL;
+    (void)n_in;
+    *n_out = 1;
+    (void)module_run_child(ctx, self, "embedding", in[0], &x);
+    (void)module_run_child(ctx, self, "layers", x, &x);
+    (void)module_run_child(ctx, self, "norm", x, &x);
+    (void)op_mean(ctx, x, 1, (const int64_t[]){1}, false, &mean);
+    return module_run_child(ctx, self, "fc", mean, out);
+}

@@ -14,6 +14,11 @@ module_t *net_residual(context_t *ctx);
  * and y, relu, max_pool2d. The sum overwrites y. */
 module_t *net_sum(context_t *ctx, int64_t batch);
 
+/* The forward function of a module with children embedding, layers, norm and fc: they run in this
+ * order, and fc reads the mean over the steps. */
+status_t net_forward_transformer(context_t *ctx, module_t *self, int n_in,
+                                 const tensor_t *const *in, int *n_out, tensor_t **out);
+
 /* Makes a random input of net_grouped and net_residual. */
 tensor_t *net_input(context_t *ctx, int64_t batch);
 
