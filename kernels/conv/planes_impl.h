@@ -2,8 +2,9 @@
  * that no fast kernel supports. Tensors are row-major without gaps and have three spatial
  * dimensions; missing ones have size 1.
  *
- * The folder kernels/conv contains the loops of convolutions: direct, depthwise, transposed, with
- * Winograd's transforms; and the folding of a norm into their weights. */
+ * The folder kernels/conv contains the loops of convolutions: direct, depthwise, transposed; in
+ * kernels/conv/winograd with Winograd's transforms; and the folding of a norm into their weights.
+ */
 #ifndef TESSERA_KERNELS_CONV_PLANES_IMPL_H
 #define TESSERA_KERNELS_CONV_PLANES_IMPL_H
 

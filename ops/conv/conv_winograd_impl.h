@@ -1,10 +1,11 @@
-/* Convolutions with Winograd's transforms (kernels/conv/winograd_impl.h). The "size" of a transform
- * is 2, 4 or 6. For 3x3 kernels it is the side of a tile of results, for 5x5 kernels the side plus
+/* Convolutions with Winograd's transforms (kernels/conv/winograd/winograd_impl.h). The "size" of a
+ * transform is 2, 4 or 6. For 3x3 kernels it is the side of a tile of results, for 5x5 kernels the
+ * side plus
  * 2. With stride 2, 3x3 kernels have sizes 2 and 4 only. */
 #ifndef TESSERA_OPS_CONV_CONV_WINOGRAD_IMPL_H
 #define TESSERA_OPS_CONV_CONV_WINOGRAD_IMPL_H
 
-#include "kernels/conv/winograd_impl.h"
+#include "kernels/conv/winograd/winograd_impl.h"
 #include "ops/conv/conv_impl.h"
 
 /* Kernels of conv2d, one for each size (conv_winograd.c). conv_winograd_obstacle returns why none

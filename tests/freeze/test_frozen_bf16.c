@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "graph/program/plan.h"
-#include "kernels/conv/winograd_impl.h"
+#include "kernels/conv/winograd/winograd_impl.h"
 #include "tensor/convert/convert.h"
 #include "tensor/onednn/onednn.h"
 #include "tests/support/nets/subject.h"

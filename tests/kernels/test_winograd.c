@@ -1,6 +1,6 @@
 /* Winograd convolutions with each instruction set of the machine, compared with sums in double.
  * Operands are f32, bf16 with f32 products, or bf16 with instructions that multiply pairs. */
-#include "kernels/conv/winograd_impl.h"
+#include "kernels/conv/winograd/winograd_impl.h"
 
 #include <float.h>
 #include <math.h>

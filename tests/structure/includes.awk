@@ -5,6 +5,7 @@ BEGIN {
     order("graph", "ir analysis program passes method")
     order("graph/passes", ". fold precision layout")
     order("kernels", "reduce elementwise shape linear norm pool conv recurrent quantized random loss optimizer")
+    order("kernels/conv", ". winograd")
     order("ops", "reduce elementwise index shape linear norm conv pool attention recurrent quantized random loss vision ml")
     order("io", "data safetensors onnx onnx_ops")
     order("tools", "support audit command profile train bench")

@@ -1,6 +1,6 @@
 /* Access to the factors of products, transformed x and transformed weights, in f32, for vectors of
  * KERNEL_LANES floats. winograd_pairs_impl.h has the same functions for pairs of bf16. */
-#include "kernels/conv/winograd_impl.h"
+#include "kernels/conv/winograd/winograd_impl.h"
 #include "kernels/vector_impl.h"
 
 #define FACTOR_CHANNELS 1

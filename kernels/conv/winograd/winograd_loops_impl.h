@@ -3,7 +3,7 @@
  *
  *   WINOGRAD_LOOPS   the name of its winograd_loops_t
  *   WINOGRAD_PAIRS   1: products of bf16 in pairs of channels; 0: of f32 */
-#include "kernels/conv/winograd_direct_impl.h"
+#include "kernels/conv/winograd/winograd_direct_impl.h"
 
 #define VECTORS WINOGRAD_VECTORS
 #define LINE 64 /* bytes */

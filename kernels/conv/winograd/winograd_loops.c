@@ -1,3 +1,3 @@
 #define WINOGRAD_LOOPS KERNEL_NAME(winograd)
 #define WINOGRAD_PAIRS 0
-#include "kernels/conv/winograd_loops_impl.h"
+#include "kernels/conv/winograd/winograd_loops_impl.h"

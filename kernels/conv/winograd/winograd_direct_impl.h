@@ -6,7 +6,7 @@
  * store the row, and finish_directly computes it as direct sums. The kernels are recovered from the
  * transformed weight, in double. A recovered element of at most FACTOR_TINY times the largest one
  * is set to zero: it may be a zero with a rounding error, and zero times infinity must be NaN. */
-#include "kernels/conv/winograd_results_impl.h"
+#include "kernels/conv/winograd/winograd_results_impl.h"
 
 /* State of the direct sums for one vector of outputs (`out_block`) of a group of tiles. The
  * products of the tiles are no longer needed, so the sum for result [y][x] overwrites point [y][x].

@@ -1,8 +1,8 @@
 /* Transforms weights, in double, for vectors of KERNEL_LANES floats. */
 #if WINOGRAD_PAIRS
-#include "kernels/conv/winograd_pairs_impl.h"
+#include "kernels/conv/winograd/winograd_pairs_impl.h"
 #else
-#include "kernels/conv/winograd_factors_impl.h"
+#include "kernels/conv/winograd/winograd_factors_impl.h"
 #endif
 
 #define WIDTH (WINOGRAD_VECTORS * KERNEL_LANES) /* outputs in a block */

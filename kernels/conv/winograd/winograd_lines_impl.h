@@ -10,8 +10,8 @@
  * column, all of them are multiplied by the last element of the weight.
  *
  * Short tiles lack the last point or points. No other point depends on the missing sample. */
-#include "kernels/conv/winograd_impl.h"
-#include "kernels/conv/winograd_points_impl.h"
+#include "kernels/conv/winograd/winograd_impl.h"
+#include "kernels/conv/winograd/winograd_points_impl.h"
 #include "kernels/vector_impl.h"
 
 /* The sum of coefficients[k] * from[2 * k] for k < n. The last coefficient is 1 and is not read. */

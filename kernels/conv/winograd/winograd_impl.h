@@ -27,13 +27,17 @@
  * memory.
  *
  * Results that are not finite are computed again as direct sums, so a NaN, an infinity or an
- * overflow affects the same results as without transforms (kernels/conv/winograd_direct_impl.h).
+ * overflow affects the same results as without transforms
+ * (kernels/conv/winograd/winograd_direct_impl.h).
  *
  * Products in pairs: transformed elements are rounded to bf16, and pairs of channels are multiplied
  * and summed in f32. The rounding error is twice that of direct sums of bf16 for tiles of 2, and
- * six times for tiles of 4. So pairs are used only for 3x3 and tiles of 2. */
-#ifndef TESSERA_KERNELS_CONV_WINOGRAD_IMPL_H
-#define TESSERA_KERNELS_CONV_WINOGRAD_IMPL_H
+ * six times for tiles of 4. So pairs are used only for 3x3 and tiles of 2.
+ *
+ * The folder kernels/conv/winograd contains these transforms: of x, of weights, of results, for f32
+ * and for pairs of bf16. */
+#ifndef TESSERA_KERNELS_CONV_WINOGRAD_WINOGRAD_IMPL_H
+#define TESSERA_KERNELS_CONV_WINOGRAD_WINOGRAD_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>

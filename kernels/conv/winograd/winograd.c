@@ -1,8 +1,8 @@
-#include "kernels/conv/winograd_impl.h"
+#include "kernels/conv/winograd/winograd_impl.h"
 
 #include <string.h>
 
-#include "kernels/conv/winograd_points_impl.h"
+#include "kernels/conv/winograd/winograd_points_impl.h"
 #include "kernels/tiles_impl.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/threads/threads_impl.h"

@@ -1,7 +1,7 @@
 /* Access to the factors of products in pairs, transformed x and transformed weights, in bf16, for
  * vectors of KERNEL_LANES floats. One instruction multiplies two channels and adds both products.
  * winograd_factors_impl.h has the same functions for f32. */
-#include "kernels/conv/winograd_impl.h"
+#include "kernels/conv/winograd/winograd_impl.h"
 #include "kernels/vector_impl.h"
 
 #define FACTOR_CHANNELS 2

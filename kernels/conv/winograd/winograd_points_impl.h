@@ -1,8 +1,8 @@
 /* The points of Winograd's transforms other than zero and infinity, one for each pair +-p. For a
  * side of 6, the rounding error is a third of that with points 1 and 2. All coefficients are exact
  * in f32. */
-#ifndef TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
-#define TESSERA_KERNELS_CONV_WINOGRAD_POINTS_IMPL_H
+#ifndef TESSERA_KERNELS_CONV_WINOGRAD_WINOGRAD_POINTS_IMPL_H
+#define TESSERA_KERNELS_CONV_WINOGRAD_WINOGRAD_POINTS_IMPL_H
 
 #define WINOGRAD_MAX_PAIRS 3
 

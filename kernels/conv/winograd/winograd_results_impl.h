@@ -1,7 +1,7 @@
 /* Transforms the products of a tile to results, for vectors of KERNEL_LANES floats. Also finds the
  * positions of a tile's points and results. */
-#include "kernels/conv/winograd_lines_impl.h"
-#include "kernels/conv/winograd_pack_impl.h"
+#include "kernels/conv/winograd/winograd_lines_impl.h"
+#include "kernels/conv/winograd/winograd_pack_impl.h"
 
 /* Side of a tile of sources. */
 KERNEL_INLINE int side_of(int n_pairs, int stride)
