@@ -31,14 +31,14 @@
 #include "ops/ops.h"
 
 /* Modules. */
-#include "module/layers.h"
+#include "module/layers/layers.h"
+#include "module/layers/recurrent.h"
+#include "module/layers/spatial.h"
+#include "module/layers/transformer.h"
 #include "module/mkldnn.h"
 #include "module/module.h"
-#include "module/recurrent.h"
 #include "module/signature.h"
-#include "module/spatial.h"
 #include "module/state_dict.h"
-#include "module/transformer.h"
 #include "module/zoo.h"
 
 /* Graphs, plans, freezing. */

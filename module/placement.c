@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "module/module_impl.h"
 
 #define BEFORE "dense2mkldnn_"

@@ -4,8 +4,8 @@
 #ifndef TESSERA_MODULE_ZOO_ZOO_IMPL_H
 #define TESSERA_MODULE_ZOO_ZOO_IMPL_H
 
-#include "module/flow_impl.h"
-#include "module/layers_impl.h"
+#include "module/layers/flow_impl.h"
+#include "module/layers/layers_impl.h"
 #include "module/zoo.h"
 
 #define ZOO_EPSILON 1e-5

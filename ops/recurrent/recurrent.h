@@ -1,4 +1,4 @@
-/* Recurrent operators: one layer, in one direction. module/recurrent.h has stacked and
+/* Recurrent operators: one layer, in one direction. module/layers/recurrent.h has stacked and
  * bidirectional layers. The rules for all operators are in ops.h. */
 #ifndef TESSERA_OPS_RECURRENT_RECURRENT_H
 #define TESSERA_OPS_RECURRENT_RECURRENT_H

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/module.h"
 #include "module/zoo.h"
 #include "ops/ops.h"

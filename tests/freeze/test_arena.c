@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "graph/program/plan_impl.h"
-#include "module/flow_impl.h"
-#include "module/layers.h"
-#include "module/spatial.h"
-#include "module/transformer.h"
+#include "module/layers/flow_impl.h"
+#include "module/layers/layers.h"
+#include "module/layers/spatial.h"
+#include "module/layers/transformer.h"
 #include "module/zoo.h"
 #include "tests/support/support.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 
 #define TEXT_MAX 4096

@@ -9,7 +9,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/program/plan.h"
 #include "kernels/isa_impl.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "ops/ops.h"
 #include "tensor/convert/convert.h"
 #include "tests/support/nets/subject.h"

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "ops/ops.h"
 
 enum { N_WARM = 100, N_PLANS = 8, N_ENTRIES = 64, SIDE = 100, LEAST = 8, STEP = 7919 };

@@ -9,7 +9,7 @@
 #include "graph/method/method_impl.h"
 #include "graph/passes/layout/layout_impl.h"
 #include "kernels/isa_impl.h"
-#include "module/recurrent.h"
+#include "module/layers/recurrent.h"
 #include "tensor/threads/progress.h"
 #include "tests/support/nets/subject.h"
 

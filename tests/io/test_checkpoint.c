@@ -15,7 +15,7 @@
 
 #include "io/safetensors/checkpoint.h"
 #include "io/safetensors/safetensors.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "module/state_dict.h"
 #include "train/loss.h"

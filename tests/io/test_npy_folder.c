@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "io/data/npy.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/state_dict.h"
 
 static char folder[64];

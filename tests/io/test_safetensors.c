@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "io/safetensors/safetensors.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/state_dict.h"
 #include "tensor/convert/convert.h"
 #include "tensor/tensor_impl.h"

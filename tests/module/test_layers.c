@@ -1,4 +1,4 @@
-#include "module/layers.h"
+#include "module/layers/layers.h"
 
 #include "tests/support/support.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/state_dict.h"
 #include "tensor/convert/convert.h"
 #include "tensor/convert/form_impl.h"

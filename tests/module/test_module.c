@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/module_impl.h"
 #include "tensor/convert/convert.h"
 #include "tensor/scope.h"

@@ -8,8 +8,8 @@
 
 #include "dispatch/dispatch.h"
 #include "freeze/freeze.h"
+#include "module/layers/recurrent.h"
 #include "module/mkldnn.h"
-#include "module/recurrent.h"
 #include "module/state_dict.h"
 #include "tensor/counters.h"
 

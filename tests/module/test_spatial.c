@@ -1,6 +1,6 @@
 /* Layers that consist of one operator, compared with torch.nn: dense, with weights packed by
  * module_mkldnn, traced, and frozen. layers_values.py writes layers_values.txt. */
-#include "module/spatial.h"
+#include "module/layers/spatial.h"
 
 #include "tests/support/drawn.h"
 #include "tests/support/support.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "tensor/convert/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"

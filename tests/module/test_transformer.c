@@ -1,6 +1,6 @@
 /* Transformer layers compared with torch.nn: transformer_values.py writes
  * transformer_values.txt. */
-#include "module/transformer.h"
+#include "module/layers/transformer.h"
 
 #include "tests/support/drawn.h"
 #include "tests/support/support.h"

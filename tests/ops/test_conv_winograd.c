@@ -6,7 +6,7 @@
 
 #include "dispatch/select_impl.h"
 #include "kernels/isa_impl.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "ops/conv/conv_winograd_impl.h"
 #include "ops/ops_impl.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
 #include "tensor/convert/convert.h"

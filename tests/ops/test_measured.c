@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "dispatch/dispatch.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
 #include "tensor/convert/convert.h"

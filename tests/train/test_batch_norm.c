@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "ops/ops_impl.h"
 #include "tensor/convert/convert.h"
 #include "tensor/counters.h"

@@ -9,7 +9,7 @@
 
 #include "graph/passes/pass.h"
 #include "graph/program/plan.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "ops/gradient_impl.h"
 #include "tensor/convert/convert.h"

@@ -12,7 +12,7 @@
 #include "dispatch/dispatch.h"
 #include "freeze/freeze.h"
 #include "graph/ir/graph.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/state_dict.h"
 #include "ops/ops.h"
 #include "tensor/context_impl.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
-#include "module/flow_impl.h"
-#include "module/layers.h"
+#include "module/layers/flow_impl.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "module/state_dict.h"
 #include "train/loss.h"

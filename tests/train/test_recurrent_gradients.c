@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "module/layers/recurrent.h"
 #include "module/mkldnn.h"
-#include "module/recurrent.h"
 #include "ops/ops_impl.h"
 #include "ops/recurrent/recurrent.h"
 #include "train/tape.h"

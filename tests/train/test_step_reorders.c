@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 
 #include "dispatch/dispatch.h"
-#include "module/flow_impl.h"
-#include "module/layers.h"
+#include "module/layers/flow_impl.h"
+#include "module/layers/layers.h"
+#include "module/layers/transformer.h"
 #include "module/mkldnn.h"
-#include "module/transformer.h"
 #include "module/zoo.h"
 #include "ops/ops.h"
 #include "tensor/convert/form_impl.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
 #include "tensor/convert/convert.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "module/state_dict.h"
 #include "tensor/convert/convert.h"

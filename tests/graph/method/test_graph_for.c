@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "freeze/freeze.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/mkldnn.h"
 #include "tensor/counters.h"
 #include "tensor/scope.h"

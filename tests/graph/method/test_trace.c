@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "freeze/freeze.h"
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "tensor/scope.h"
 #include "tests/support/support.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/nets/training.h"
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 #include "module/state_dict.h"
 #include "tests/support/nets/losses.h"
 #include "tests/support/support.h"

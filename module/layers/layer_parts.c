@@ -1,7 +1,7 @@
 /* Helpers for constructors and forwards of layers. */
 #include <stdio.h>
 
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -1,8 +1,8 @@
-#include "module/transformer.h"
+#include "module/layers/transformer.h"
 
 #include <math.h>
 
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/shape.h"
 #include "tensor/tensor_impl.h"

@@ -3,8 +3,8 @@
  *
  * Each step then releases its input, so a deep network holds only the tensors that it still needs.
  * The first failure is stored; later steps do nothing. */
-#ifndef TESSERA_MODULE_FLOW_IMPL_H
-#define TESSERA_MODULE_FLOW_IMPL_H
+#ifndef TESSERA_MODULE_LAYERS_FLOW_IMPL_H
+#define TESSERA_MODULE_LAYERS_FLOW_IMPL_H
 
 #include "module/module.h"
 #include "ops/ops.h"

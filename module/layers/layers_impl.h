@@ -1,8 +1,11 @@
-/* Helpers that the zoo and composite modules share with the layers. */
-#ifndef TESSERA_MODULE_LAYERS_IMPL_H
-#define TESSERA_MODULE_LAYERS_IMPL_H
+/* Helpers that the zoo and composite modules share with the layers.
+ *
+ * The folder module/layers contains the layers: plain ones, convolutions, norms, activations,
+ * recurrent and transformer layers, and how their weights are filled. */
+#ifndef TESSERA_MODULE_LAYERS_LAYERS_IMPL_H
+#define TESSERA_MODULE_LAYERS_LAYERS_IMPL_H
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 
 /* How a new tensor is filled: with normally distributed numbers of standard deviation `a`, with
  * uniform numbers in [a, b), or with `a`. An element is computed from its index and one random

@@ -1,4 +1,4 @@
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "ops/elementwise/activation_impl.h"
 #include "tensor/context_impl.h"
 

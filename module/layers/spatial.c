@@ -1,10 +1,10 @@
-#include "module/spatial.h"
+#include "module/layers/spatial.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -1,9 +1,9 @@
 /* Layers of transformers: norms, embedding, attention, encoder. Names as in torch.nn; see
  * layers.h. */
-#ifndef TESSERA_MODULE_TRANSFORMER_H
-#define TESSERA_MODULE_TRANSFORMER_H
+#ifndef TESSERA_MODULE_LAYERS_TRANSFORMER_H
+#define TESSERA_MODULE_LAYERS_TRANSFORMER_H
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 
 TESSERA_BEGIN
 

@@ -1,7 +1,7 @@
 /* Layers that run one operator and have no spatial dimensions. */
 #include <stdio.h>
 
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -1,9 +1,9 @@
 /* Layers over spatial dimensions: transposed convolution, pooling, upsampling, pixel shuffle,
  * padding. See layers.h. n_spatial, 1 to 3, counts the dimensions after batch and channels. */
-#ifndef TESSERA_MODULE_SPATIAL_H
-#define TESSERA_MODULE_SPATIAL_H
+#ifndef TESSERA_MODULE_LAYERS_SPATIAL_H
+#define TESSERA_MODULE_LAYERS_SPATIAL_H
 
-#include "module/layers.h"
+#include "module/layers/layers.h"
 
 TESSERA_BEGIN
 

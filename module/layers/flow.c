@@ -1,4 +1,4 @@
-#include "module/flow_impl.h"
+#include "module/layers/flow_impl.h"
 
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"

@@ -2,8 +2,8 @@
  *
  * Every constructor returns a module whose `forward` takes one tensor and returns one. Initial
  * weights are random numbers from the context's generator; convolutions use He initialisation. */
-#ifndef TESSERA_MODULE_LAYERS_H
-#define TESSERA_MODULE_LAYERS_H
+#ifndef TESSERA_MODULE_LAYERS_LAYERS_H
+#define TESSERA_MODULE_LAYERS_LAYERS_H
 
 #include "module/module.h"
 #include "ops/ops.h"

@@ -1,7 +1,7 @@
 /* Layer norm and RMS norm (over the last dimensions), group norm and instance norm (over groups of
  * channels). */
-#include "module/layers_impl.h"
-#include "module/transformer.h"
+#include "module/layers/layers_impl.h"
+#include "module/layers/transformer.h"
 #include "tensor/context_impl.h"
 #include "tensor/shape.h"
 

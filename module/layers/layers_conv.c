@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "module/layers_impl.h"
-#include "module/spatial.h"
+#include "module/layers/layers_impl.h"
+#include "module/layers/spatial.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- forward ---- */
@@ -127,8 +127,9 @@ status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t 
                     const int64_t *kernel, const conv_attrs_t *attrs, bool has_bias,
                     module_t **out_module)
 {
-    conv_init_t conv = {"layer_conv", "Conv", "extra_padding", forward_conv, n_spatial, in_channels,
-                        out_channels, kernel, has_bias,        false,        {{0}}};
+    conv_init_t conv = {
+        "layer_conv", "Conv",       "extra_padding", forward_conv, n_spatial,
+        in_channels,  out_channels, kernel,          has_bias,     .is_transposed = false};
     if (attrs != NULL) conv.attrs = *attrs;
     return make_conv(ctx, &conv, out_module);
 }
@@ -146,17 +147,10 @@ status_t layer_conv_transpose(context_t *ctx, int n_spatial, int64_t in_channels
                               const conv_transpose_attrs_t *attrs, bool has_bias,
                               module_t **out_module)
 {
-    conv_init_t conv = {"layer_conv_transpose",
-                        "ConvTranspose",
-                        "output_padding",
-                        forward_conv_transpose,
-                        n_spatial,
-                        in_channels,
-                        out_channels,
-                        kernel,
-                        has_bias,
-                        true,
-                        {{0}}};
+    conv_init_t conv = {"layer_conv_transpose", "ConvTranspose", "output_padding",
+                        forward_conv_transpose, n_spatial,       in_channels,
+                        out_channels,           kernel,          has_bias,
+                        .is_transposed = true};
     if (attrs != NULL) {
         conv.attrs.groups = attrs->groups;
         conv.attrs.post.n = attrs->post.n;

@@ -1,11 +1,11 @@
-#include "module/layers.h"
+#include "module/layers/layers.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "module/flow_impl.h"
-#include "module/layers_impl.h"
+#include "module/layers/flow_impl.h"
+#include "module/layers/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- linear ---- */

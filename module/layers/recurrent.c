@@ -1,10 +1,10 @@
-#include "module/recurrent.h"
+#include "module/layers/recurrent.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* Maximum of layers * directions, because one operator call concatenates all final states. */

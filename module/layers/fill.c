@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "module/layers_impl.h"
+#include "module/layers/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* Returns the i-th number of the random generator splitmix64 for a seed, without computing those

@@ -11,8 +11,8 @@
  *
  * lstm: (x) or (x, h0, c0) returns y, h, c. gru and rnn: (x) or (x, h0) returns y, h. Use
  * module_call_tensors, since module_forward returns only one result. */
-#ifndef TESSERA_MODULE_RECURRENT_H
-#define TESSERA_MODULE_RECURRENT_H
+#ifndef TESSERA_MODULE_LAYERS_RECURRENT_H
+#define TESSERA_MODULE_LAYERS_RECURRENT_H
 
 #include "module/module.h"
 
