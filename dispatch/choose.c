@@ -14,13 +14,6 @@ double choose_padded_share(const tensor_info_t *info)
     return (double)padded[1] / (double)info->sizes[1];
 }
 
-format_t choose_own_format(const tensor_info_t *info)
-{
-    if (info->format.kind == FORMAT_TAG) return info->format;
-    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
-    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
-}
-
 bool choose_is_plain(const format_t *format, const tensor_info_t *info)
 {
     format_t plain = format_plain(info->rank);
@@ -168,7 +161,7 @@ static status_t try_pair(context_t *ctx, const search_t *search, const candidate
  * kernel that reads one and writes the other. */
 static format_t given_format(const op_call_t *call)
 {
-    const format_t own = choose_own_format(call->in[0]), *out = call->out_format;
+    const format_t own = info_tag(call->in[0]), *out = call->out_format;
     const bool is_same = call->keep_formats && out != NULL && out->kind == FORMAT_TAG &&
                          out->rank == own.rank && format_same(&own, out, call->in[0]->sizes);
     return is_same ? *out : own;
@@ -184,7 +177,7 @@ static candidate_t pair(format_t src, format_t dst, bool is_own)
  * these pairs for which the weight is already packed is chosen. */
 static int list_names(const op_call_t *call, const onednn_problem_t *problem, candidate_t *pairs)
 {
-    const format_t own = choose_own_format(call->in[0]);
+    const format_t own = info_tag(call->in[0]);
     format_t candidates[CANDIDATES_MAX];
     const int n_candidates = candidates_list(problem->dst->rank, candidates);
     int n = 0;

@@ -97,7 +97,7 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
 {
     const int rank = call->in[0]->rank;
     const format_t any = {.kind = FORMAT_ANY}, plain = format_plain(rank);
-    const format_t last = format_channels_last(rank), own = choose_own_format(call->in[0]);
+    const format_t last = format_channels_last(rank), own = info_tag(call->in[0]);
     const format_t row_major = format_plain(forward->weight->rank);
     if (!is_data) {
         out[0] = (candidate_t){plain, plain, row_major, true};
@@ -113,13 +113,13 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
 static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       candidate_t *out)
 {
-    const format_t any = {.kind = FORMAT_ANY}, own = choose_own_format(call->in[0]);
+    const format_t any = {.kind = FORMAT_ANY}, own = info_tag(call->in[0]);
     const format_t *wanted = call->out_format;
     if (is_data) {
         out[0] = (candidate_t){wanted != NULL ? *wanted : own, own, any, true};
         return 1;
     }
-    const format_t grad = choose_own_format(call->in[1]);
+    const format_t grad = info_tag(call->in[1]);
     const bool is_said = wanted != NULL && wanted->rank == forward->weight->rank;
     out[0] = (candidate_t){own, grad, is_said ? *wanted : any, true};
     return 1;
@@ -137,8 +137,8 @@ static int list_formats(const op_call_t *call, bool is_data, const onednn_proble
         return 1;
     }
     if (call->keep_formats) return list_fixed(call, is_data, forward, out);
-    const format_t own = choose_own_format(call->in[0]);
-    const format_t grad = is_data ? own : choose_own_format(call->in[1]);
+    const format_t own = info_tag(call->in[0]);
+    const format_t grad = is_data ? own : info_tag(call->in[1]);
     const bool is_src_plain = choose_is_plain(&own, call->in[0]);
     if (!is_src_plain || !choose_is_plain(&grad, call->in[is_data ? 0 : 1]))
         out[n++] = (candidate_t){own, grad, any, true};

@@ -9,6 +9,7 @@
 #define TESSERA_DISPATCH_CHOOSE_IMPL_H
 
 #include "dispatch/prepared_impl.h"
+#include "tensor/info_impl.h"
 #include "tensor/onednn/candidates.h"
 #include "tensor/onednn/cost.h"
 
@@ -91,8 +92,6 @@ struct search {
 status_t choose_best(context_t *ctx, const search_t *search, int n, const candidate_t *candidates,
                      choice_t *out_best);
 
-/* The format as a tag; row-major if the tensor has gaps. */
-format_t choose_own_format(const tensor_info_t *info);
 bool choose_is_plain(const format_t *format, const tensor_info_t *info);
 
 /* Number of channels with padding divided by number of channels: the factor by which padding

@@ -11,13 +11,6 @@ tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const form
     return info_strided(info->dtype, info->rank, info->sizes, strides);
 }
 
-format_t accept_own(const tensor_info_t *info)
-{
-    if (info->format.kind == FORMAT_TAG) return info->format;
-    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
-    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
-}
-
 format_t accept_order(const tensor_info_t *info)
 {
     format_t format = format_plain(info->rank);

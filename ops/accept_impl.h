@@ -7,6 +7,7 @@
 #define TESSERA_OPS_ACCEPT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
+#include "tensor/info_impl.h"
 
 /* The kernel reads input `index` row-major without gaps, or in a given format. */
 status_t accept_plain(const op_call_t *call, prepared_t *prepared, int index);
@@ -27,9 +28,6 @@ status_t accept_view(const op_call_t *call, prepared_t *prepared, int index, con
 
 /* Describes the tensor with `layout` and with `format`, without gaps. */
 tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format);
-
-/* The tensor's format as a tag. The plain tag if its elements have gaps or overlap. */
-format_t accept_own(const tensor_info_t *info);
 
 /* The tag without gaps that has the dimension order of the tensor's strides. Blocked tensors get
  * the plain tag. */

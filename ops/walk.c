@@ -11,7 +11,7 @@ bool walk_channels(const tensor_info_t *info, walk_t *out_walk)
         *out_walk = (walk_t){1, 1, info_numel(info), 1, 1};
         return true;
     }
-    format_t tag = accept_own(info), plain = format_plain(info->rank);
+    format_t tag = info_tag(info), plain = format_plain(info->rank);
     format_t last = format_channels_last(info->rank);
     walk_t walk = {.n = info->sizes[0], .spatial = 1, .channels = info->sizes[1]};
     for (int d = 2; d < info->rank; d++) walk.spatial *= info->sizes[d];
@@ -35,7 +35,7 @@ bool walk_channels(const tensor_info_t *info, walk_t *out_walk)
 
 status_t walk_follow(const op_call_t *call, prepared_t *prepared, bool by_channels)
 {
-    format_t tag = accept_own(call->in[0]);
+    format_t tag = info_tag(call->in[0]);
     tensor_info_t taken = accept_info(call->in[0], call->layout, &tag);
     walk_t walk;
     if (by_channels && !walk_channels(&taken, &walk)) tag = format_plain(taken.rank);

@@ -18,6 +18,13 @@ const char *layout_name(layout_t layout)
 /* The result of functions for NULL. */
 static const tensor_info_t absent = {.dtype = DTYPE_NONE};
 
+format_t info_tag(const tensor_info_t *info)
+{
+    if (info->format.kind == FORMAT_TAG) return info->format;
+    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
+    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
+}
+
 tensor_info_t info_dense(dtype_t dtype, int rank, const int64_t *sizes)
 {
     if (rank < 0 || rank > TENSOR_MAX_RANK || (rank > 0 && sizes == NULL)) return absent;

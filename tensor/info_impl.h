@@ -18,6 +18,9 @@ static inline bool info_is_sized(const tensor_info_t *info)
     return true;
 }
 
+/* The format as a tag. The plain tag if the elements have gaps or overlap. */
+format_t info_tag(const tensor_info_t *info);
+
 /* Hashes that are equal for identical formats and infos. info_identity_hash is never 0. */
 uint64_t format_identity_hash(const format_t *format, uint64_t seed);
 uint64_t info_identity_hash(const tensor_info_t *info);

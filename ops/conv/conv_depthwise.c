@@ -104,7 +104,7 @@ static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *p
     const char *reason = check(call, prepared);
     if (reason != NULL) return prepared_decline(prepared, "%s: %s", name, reason);
     const int lanes = isa_lanes(isa_best());
-    const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
+    const format_t blocks = format_channel_blocks(4, lanes), own = info_tag(call->in[X]);
     const tensor_info_t *weight = call->in[WEIGHT];
     if (!format_same(&own, &blocks, call->in[X]->sizes))
         return prepared_decline(prepared, "%s: channels in blocks of %d only", name, lanes);

@@ -116,7 +116,7 @@ static status_t accept_blocks(const op_call_t *call, prepared_t *prepared)
     const char *reason = check(call, prepared);
     if (reason != NULL) return prepared_decline(prepared, "pointwise: %s", reason);
     const int lanes = isa_lanes(isa_best());
-    const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
+    const format_t blocks = format_channel_blocks(4, lanes), own = info_tag(call->in[X]);
     const tensor_info_t *x = call->in[X];
     /* x with 16 channels in channels last has the same bytes as one block, but the result must be
      * channels last, too, so such an x is declined. */

@@ -237,7 +237,7 @@ static status_t expand_depthwise_prepare_blocks(context_t *ctx, const op_call_t 
     if (reason != NULL) return prepared_decline(prepared, "blocks: %s", reason);
     const isa_t isa = isa_best();
     const int lanes = isa_lanes(isa);
-    const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
+    const format_t blocks = format_channel_blocks(4, lanes), own = info_tag(call->in[X]);
     const tensor_info_t *x = call->in[X];
     if (own.n_blocks == 0 || !format_same(&own, &blocks, x->sizes))
         return prepared_decline(prepared, "blocks: channels in blocks of %d only", lanes);

@@ -77,7 +77,7 @@ static status_t binary_prepare_onednn(context_t *ctx, const op_call_t *call, pre
     if ((a->dtype != DTYPE_F32 && a->dtype != DTYPE_BF16) || a->dtype != b->dtype)
         return prepared_decline(prepared, "onednn: dtypes %s and %s", dtype_name(a->dtype),
                                 dtype_name(b->dtype));
-    format_t own = accept_own(a);
+    format_t own = info_tag(a);
     if (a->rank == 0 || !shape_equal(a->rank, a->sizes, b->rank, b->sizes) ||
         !format_same(&a->format, &b->format, a->sizes) || !format_same(&a->format, &own, a->sizes))
         return prepared_decline(prepared, "onednn: %s and %s do not lie alike", info_brief(a),

@@ -67,7 +67,7 @@ static format_t pick_format(const op_call_t *call)
     if (call->out_format != NULL) return *call->out_format;
     for (int i = 0; i < call->n_in; i++) {
         const tensor_info_t *info = call->in[i];
-        format_t own = accept_own(info);
+        format_t own = info_tag(info);
         if (!shape_equal(info->rank, info->sizes, out->rank, out->sizes) || own.n_blocks > 1 ||
             !format_same(&own, &info->format, info->sizes))
             continue;

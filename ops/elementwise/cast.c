@@ -54,7 +54,7 @@ static status_t cast_prepare_native(context_t *ctx, const op_call_t *call, prepa
     if (call->layout == LAYOUT_MKLDNN) {
         TRY(walk_follow(call, prepared, false));
     } else {
-        format_t format = call->out_format != NULL ? *call->out_format : accept_own(call->in[0]);
+        format_t format = call->out_format != NULL ? *call->out_format : info_tag(call->in[0]);
         TRY(accept_out(call, prepared, 0, &format));
     }
     prepared->cost_ns = cost_run(ctx, "native", 0.0,

@@ -44,7 +44,7 @@ static status_t copy_prepare_native(context_t *ctx, const op_call_t *call, prepa
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    format_t format = call->out_format != NULL ? *call->out_format : accept_own(call->in[X]);
+    format_t format = call->out_format != NULL ? *call->out_format : info_tag(call->in[X]);
     TRY(accept_out(call, prepared, 0, &format));
     prepared->overwrites = 1u << X;
     return STATUS_OK;

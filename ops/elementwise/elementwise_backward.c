@@ -83,7 +83,7 @@ static status_t elementwise_backward_prepare_onednn(context_t *ctx, const op_cal
                                 names[attrs->function]);
     if (grad->dtype != DTYPE_F32)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(grad->dtype));
-    format_t own = accept_own(grad);
+    format_t own = info_tag(grad);
     if (grad->rank == 0 || !format_same(&grad->format, &value->format, grad->sizes) ||
         !format_same(&grad->format, &own, grad->sizes))
         return prepared_decline(prepared, "onednn: %s and %s do not lie alike", info_brief(grad),

@@ -160,7 +160,7 @@ static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared
     problem.weight = &weight;
     status_t status = choose_formats(ctx, &as_it_lies, prepared, &problem, flops);
     if (status != STATUS_UNSUPPORTED) return status;
-    weight.format = accept_own(&src);
+    weight.format = info_tag(&src);
     return choose_formats(ctx, &as_it_lies, prepared, &problem, flops);
 }
 

@@ -33,7 +33,7 @@ static bool keeps_order(const op_call_t *call, format_t *out_format)
 {
     const tensor_info_t *x = call->in[X];
     const format_t plain = format_plain(x->rank);
-    *out_format = accept_own(x);
+    *out_format = info_tag(x);
     return ((const linear_attrs_t *)call->attrs)->flatten && x->rank >= 3 && x->rank <= 5 &&
            has_rows(out_format) && !format_same(out_format, &plain, x->sizes);
 }

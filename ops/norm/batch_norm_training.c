@@ -204,7 +204,7 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
 static format_t choose_format(const op_call_t *call, int operand)
 {
     const tensor_info_t *info = call->in[operand];
-    const format_t tag = accept_own(info);
+    const format_t tag = info_tag(info);
     const tensor_info_t taken = accept_info(info, call->layout, &tag);
     walk_t walk;
     strips_t strips;

@@ -344,7 +344,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     const format_t plain = format_plain(1);
     walk_t walk = {0};
     TRY(walk_follow(call, prepared, true));
-    const format_t own = accept_own(&prepared->in[X]);
+    const format_t own = info_tag(&prepared->in[X]);
     TRY(accept_format(call, prepared, GRAD, &own));
     if (call_has(call, WEIGHT))
         prepared->in[WEIGHT] = info_dense(weight->dtype, weight->rank, weight->sizes);

@@ -290,7 +290,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     walk_t walk = {0};
     int64_t n_tiles = 0;
     TRY(walk_follow(call, prepared, true));
-    const format_t own = accept_own(&prepared->in[X]);
+    const format_t own = info_tag(&prepared->in[X]);
     TRY(accept_format(call, prepared, GRAD, &own));
     if (walk_channels(&prepared->in[X], &walk))
         prepared->scratch_bytes = (size_t)count_parts(&walk, &n_tiles) * N_BUFFERS *

@@ -258,7 +258,7 @@ static const kernel_t onednn = {.name = "onednn",
 
 format_t pool_format(const tensor_info_t *x)
 {
-    format_t own = accept_own(x), plain = format_plain(x->rank);
+    format_t own = info_tag(x), plain = format_plain(x->rank);
     format_t last = format_channels_last(x->rank);
     if (format_same(&own, &plain, x->sizes)) return plain;
     if (format_same(&own, &last, x->sizes)) return last;

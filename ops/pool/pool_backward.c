@@ -153,7 +153,7 @@ static double pool_backward_spec(const spec_call_t *call, int output, const int6
  * larger x, for which the formats differ. */
 static format_t format_of(const tensor_info_t *info)
 {
-    const format_t own = accept_own(info), last = format_channels_last(info->rank);
+    const format_t own = info_tag(info), last = format_channels_last(info->rank);
     if (own.n_blocks == 0 && memcmp(own.order, last.order, (size_t)info->rank) == 0) return last;
     if (own.n_blocks != 1 || own.block_dims[0] != 1) return pool_format(info);
     const format_t blocks = format_channel_blocks(info->rank, own.block_sizes[0]);

@@ -69,7 +69,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    format_t format = accept_own(call->in[X]);
+    format_t format = info_tag(call->in[X]);
     if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG)
         format = *call->out_format;
     TRY(accept_format(call, prepared, X, &format));

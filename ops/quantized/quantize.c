@@ -196,7 +196,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     (void)ctx;
     const quantize_attrs_t *attrs = call->attrs;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    format_t format = accept_own(call->in[X]);
+    format_t format = info_tag(call->in[X]);
     if (attrs->block_size > 0) format = format_plain(call->in[X]->rank);
     if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG && attrs->block_size == 0)
         format = *call->out_format;

@@ -177,7 +177,7 @@ static bool is_by_channels(const op_call_t *call, bool *out_sums_batch)
 static status_t prepare_channels(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[0];
-    const format_t own = accept_own(x);
+    const format_t own = info_tag(x);
     const tensor_info_t taken = accept_info(x, call->layout, &own);
     bool sums_batch = false;
     walk_t walk;

@@ -114,7 +114,7 @@ static bool has_blocks(const format_t *format, int dim)
 static softmax_t describe(const opdef_t *op, const tensor_info_t *x, int dim)
 {
     int64_t strides[TENSOR_MAX_RANK] = {1};
-    format_t format = accept_own(x);
+    format_t format = info_tag(x);
     format_strides(&format, x->sizes, strides);
     softmax_t softmax = {.is_logarithm = is_log(op),
                          .dtype = x->dtype,
@@ -130,7 +130,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     const int dim = dim_of(call->attrs, x->rank);
     if (x->rank == 0 || (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16))
         return prepared_decline(prepared, "onednn: %s", info_brief(x));
-    format_t format = accept_own(x);
+    format_t format = info_tag(x);
     if (has_blocks(&format, dim) || describe(call->op, x, dim).inner != 1)
         return prepared_decline(prepared, "onednn: dimension %d is not the innermost", dim);
     tensor_info_t src = *x, dst = call->out[0];
@@ -168,7 +168,7 @@ static const kernel_t onednn = {
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
-    format_t format = accept_own(x);
+    format_t format = info_tag(x);
     int dim = dim_of(call->attrs, x->rank);
     if (has_blocks(&format, dim)) format = format_plain(x->rank);
     TRY(accept_format(call, prepared, X, &format));
@@ -197,7 +197,7 @@ static const kernel_t *const ours[] = {&native, NULL};
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *y = call->in[Y];
-    format_t format = accept_own(y);
+    format_t format = info_tag(y);
     if (has_blocks(&format, dim_of(call->attrs, y->rank))) format = format_plain(y->rank);
     TRY(accept_format(call, prepared, Y, &format));
     TRY(accept_format(call, prepared, GRAD, &format));

@@ -84,7 +84,7 @@ static format_t largest_format(const op_call_t *call)
                                           : is_blocked)
             best = i;
     }
-    return accept_own(call->in[best]);
+    return info_tag(call->in[best]);
 }
 
 /* True if each input is one contiguous range of the result: all dimensions outside of dim have size
@@ -145,7 +145,7 @@ typedef struct rows {
 
 static rows_t rows_of(const prepared_t *prepared, int dim)
 {
-    const format_t format = accept_own(&prepared->out[0]);
+    const format_t format = info_tag(&prepared->out[0]);
     rows_t rows = {.n_in = prepared->n_in};
     for (int i = 0; i < prepared->n_in; i++) {
         tensor_info_t info = prepared->in[i];
@@ -306,7 +306,7 @@ static status_t prepare_dense(context_t *ctx, const op_call_t *call, prepared_t 
 static bool has_rows(const prepared_t *prepared)
 {
     const tensor_info_t *result = &prepared->out[0];
-    const format_t format = accept_own(result);
+    const format_t format = info_tag(result);
     for (int i = 0; i < prepared->n_in; i++)
         if (!format_same(&prepared->in[i].format, &format, prepared->in[i].sizes)) return false;
     return format_same(&result->format, &format, result->sizes);

@@ -197,7 +197,7 @@ static status_t prepare_parts(context_t *ctx, const op_call_t *call, prepared_t 
     int n = 0;
     if (call->layout == LAYOUT_DENSE) return prepared_decline(prepared, "slabs: mkldnn only");
     if (call->out_format != NULL) formats[n++] = *call->out_format;
-    formats[n++] = accept_own(x);
+    formats[n++] = info_tag(x);
     if (!call->keep_formats) n += candidates_list(x->rank, &formats[n]);
     for (int i = 0; i < n; i++) {
         if (!blocks_divide(&formats[i], parts, x->sizes[parts->dim])) continue;
