@@ -21,6 +21,7 @@
 
 #define DEFAULT_CACHE_ENTRIES 1024
 #define DEFAULT_PLAN_BYTES (INT64_C(64) << 20)
+#define DEFAULT_STORE_BYTES (INT64_C(4) << 30)
 #define MAX_CACHE_ENTRIES (INT64_C(1) << 30)
 #define MAX_THREADS 1024
 #define MAX_CPU_CACHE (INT64_C(1) << 40)
@@ -64,6 +65,9 @@ struct context {
     uint64_t random[4];
     context_t **workers; /* [n_workers] */
     int n_workers, worker_capacity;
+    char *store_path; /* folder of the store; NULL: no store. A worker uses that of its context */
+    int64_t store_bytes;
+    bool is_worker;
     bool is_limited; /* the allocator was made by allocator_limit for this context */
     interrupts_t own;
     interrupts_t *interrupts; /* &own; in a worker, those of the context for which it works */
@@ -79,6 +83,8 @@ enum {
     VARIABLE_LIMIT_MEMORY,
     VARIABLE_LIMIT_TIME,
     VARIABLE_LIMIT_ITERATIONS,
+    VARIABLE_STORE,
+    VARIABLE_STORE_LIMIT,
     VARIABLE_COUNT
 };
 
@@ -100,6 +106,10 @@ static const environment_variable_t variables[VARIABLE_COUNT] = {
      "bytes of memory that a context may use, such as 512M; default: no limit"},
     {"TESSERA_LIMIT_TIME", "seconds that each call of the library may take; default: no limit"},
     {"TESSERA_LIMIT_ITERATIONS", "iterations of loops in a call; default: 1048576"},
+    {"TESSERA_STORE",
+     "folder with packed weights that processes share, or off; default: tessera in XDG_CACHE_HOME "
+     "or ~/.cache"},
+    {"TESSERA_STORE_LIMIT", "bytes of that folder, such as 1G; default: 4G"},
 };
 
 const environment_variable_t *context_environment(int *out_n)
@@ -194,6 +204,35 @@ static void read_limits(context_t *ctx, const context_options_t *options, const 
                            "tessera,warning,TESSERA_LIMIT_ITERATIONS is not a positive number");
 }
 
+/* Makes "<folder>/<rest>" of an absolute path; other paths are ignored. */
+static status_t join_store(context_t *ctx, const char *folder, const char *rest)
+{
+    if (folder == NULL || folder[0] != '/') return STATUS_OK;
+    const size_t n_bytes = strlen(folder) + strlen(rest) + 1;
+    TRY(context_get(ctx, n_bytes, "a path", &ctx->store_path));
+    snprintf(ctx->store_path, n_bytes, "%s%s", folder, rest);
+    return STATUS_OK;
+}
+
+/* Sets the folder of the store: the option, the environment variable, or the user's folder for
+ * caches. */
+static status_t read_store(context_t *ctx, const context_options_t *options)
+{
+    const char *limit = getenv(variables[VARIABLE_STORE_LIMIT].name);
+    ctx->store_bytes = options->store_bytes;
+    if (ctx->store_bytes == 0 && limit != NULL && !parse_bytes(limit, &ctx->store_bytes))
+        context_trace_line(ctx, "tessera,warning,TESSERA_STORE_LIMIT is not a number of bytes");
+    if (ctx->store_bytes == 0) ctx->store_bytes = DEFAULT_STORE_BYTES;
+    const char *path = options->store != NULL ? options->store
+                                              : getenv(variables[VARIABLE_STORE].name);
+    if (path != NULL)
+        return path[0] == '\0' || strcmp(path, "off") == 0
+                   ? STATUS_OK
+                   : context_string(ctx, path, &ctx->store_path);
+    TRY(join_store(ctx, getenv("XDG_CACHE_HOME"), "/tessera"));
+    return ctx->store_path != NULL ? STATUS_OK : join_store(ctx, getenv("HOME"), "/.cache/tessera");
+}
+
 /* Reads environment variables for the options that the caller left at their defaults. An invalid
  * value causes a warning and is ignored. */
 static void read_environment(context_t *ctx, const context_options_t *options)
@@ -263,6 +302,9 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     REQUIRE(ctx, options->trace == NULL || trace_parse(options->trace, &ctx->trace_categories),
             "context_create: trace \"%s\", the categories are dispatch, convert, pass, plan, all",
             options->trace);
+    REQUIRE(ctx, options->store_bytes >= 0,
+            "context_create: a store of %lld bytes, must be 0 (4 GB) or more",
+            (long long)options->store_bytes);
     TRY(check_limits(ctx, options));
     ctx->n_threads = options->n_threads;
     ctx->cache_entries = options->cache_entries;
@@ -272,6 +314,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     ctx->trace_user = options->trace_user;
     ctx->flush_denormals = options->flush_denormals;
     read_environment(ctx, options);
+    TRY(read_store(ctx, options));
     if (ctx->n_threads == 0) ctx->n_threads = threads_available();
     (void)threads_forks(); /* from here on, a forked child starts its own threads */
     if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
@@ -344,6 +387,9 @@ static status_t make_worker(context_t *ctx, context_t **out_worker)
     worker->plan_bytes = ctx->plan_bytes;
     worker->cpu_cache = ctx->cpu_cache;
     worker->interrupts = ctx->interrupts;
+    worker->store_path = ctx->store_path;
+    worker->store_bytes = ctx->store_bytes;
+    worker->is_worker = true;
     worker->trace_file = -1;
     context_seed(worker, 0);
     status_t status = onednn_stream_create(worker, &worker->stream);
@@ -393,6 +439,7 @@ void context_destroy(context_t *ctx)
     end_slots(ctx);
     if (ctx->stream != NULL) onednn_stream_destroy(ctx, ctx->stream);
     context_put(ctx, ctx->scratch);
+    if (!ctx->is_worker) context_put(ctx, ctx->store_path);
     if (ctx->trace_file >= 0) close(ctx->trace_file);
     allocator_t allocator = ctx->allocator;
     const bool is_limited = ctx->is_limited;
@@ -487,6 +534,16 @@ int64_t context_cache_entries(const context_t *ctx)
 size_t context_plan_bytes(const context_t *ctx)
 {
     return (size_t)ctx->plan_bytes;
+}
+
+const char *context_store_path(const context_t *ctx)
+{
+    return ctx->store_path;
+}
+
+int64_t context_store_bytes(const context_t *ctx)
+{
+    return ctx->store_bytes;
 }
 
 bool context_flushes_denormals(const context_t *ctx)

@@ -44,6 +44,10 @@ typedef struct context_options {
     int64_t plan_bytes;       /* memory for the plans (compiled graphs, one for each set of input
                                  sizes) of a method. The two used last are always kept and do not
                                  count; 0: TESSERA_PLANS, else 64 MB */
+    /* Folder of the store of packed weights (tensor/store/store.h), and its limit. */
+    const char *store; /* "" or "off": none; NULL: TESSERA_STORE, else tessera in XDG_CACHE_HOME or
+                          ~/.cache */
+    int64_t store_bytes; /* 0: TESSERA_STORE_LIMIT, else 4 GB */
 } context_options_t;
 
 /* Makes a context. options may be NULL. Fails with OUT_OF_MEMORY; with ONEDNN if oneDNN cannot make

@@ -103,6 +103,9 @@ int64_t context_cache_entries(const context_t *ctx);
 size_t context_plan_bytes(const context_t *ctx);
 /* Bytes of the processor's last-level cache, from TESSERA_CPU_CACHE or the machine; 0: unknown. */
 size_t context_cpu_cache(const context_t *ctx);
+/* Path of the folder of the store, or NULL; its limit in bytes. */
+const char *context_store_path(const context_t *ctx);
+int64_t context_store_bytes(const context_t *ctx);
 bool context_flushes_denormals(const context_t *ctx);
 
 /* Returns the address of a function pointer: the function is called for every conversion; NULL:

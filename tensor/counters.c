@@ -49,6 +49,7 @@ void counters_take(context_t *ctx, context_t *worker)
     to->cache_hits += from->cache_hits;
     to->cache_misses += from->cache_misses;
     to->weights_packed += from->weights_packed;
+    to->weights_mapped += from->weights_mapped;
     to->tensor_bytes += from->tensor_bytes;
     counters_reset(worker);
 }

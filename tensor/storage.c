@@ -28,6 +28,7 @@ struct buffer {
 struct storage {
     atomic_int n_references;
     atomic_bool is_packable;
+    atomic_bool is_constant;
     atomic_bool may_shed;
     atomic_bool is_exposed; /* the user has a pointer to the bytes */
     int n_returns;          /* number of writes since the last write to a form that had to restore
@@ -102,6 +103,7 @@ static void init_storage(context_t *ctx, storage_t *storage, buffer_t *buffer, b
 {
     atomic_init(&storage->n_references, 1);
     atomic_init(&storage->is_packable, false);
+    atomic_init(&storage->is_constant, false);
     atomic_init(&storage->may_shed, false);
     atomic_init(&storage->is_exposed, false);
     storage->n_returns = 0;
@@ -459,6 +461,16 @@ bool storage_is_packable(const storage_t *storage)
 void storage_set_packable(storage_t *storage, bool is_packable)
 {
     atomic_store(&storage->is_packable, is_packable);
+}
+
+bool storage_is_constant(const storage_t *storage)
+{
+    return atomic_load(&storage->is_constant);
+}
+
+void storage_set_constant(storage_t *storage)
+{
+    atomic_store(&storage->is_constant, true);
 }
 
 void storage_lock(storage_t *storage)

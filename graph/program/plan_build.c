@@ -195,6 +195,7 @@ static status_t convert_constant(build_t *b, const tensor_t *tensor, const tenso
 {
     if (kernel == NULL) return convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, out_settled);
     storage_set_packable(tensor->storage, true);
+    storage_set_constant(tensor->storage);
     TRY(pack_weight(b->ctx, kernel, tensor, want, out_settled));
     b->plan->weight_bytes += info_bytes(want);
     return STATUS_OK;

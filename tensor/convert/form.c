@@ -4,6 +4,7 @@
 
 #include "tensor/convert/convert_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/store/store_impl.h"
 
 static bool is_same(const tensor_info_t *a, const tensor_info_t *b)
 {
@@ -97,15 +98,38 @@ static void shed_plain(const tensor_t *tensor, const form_t *form)
     if (info_bytes(&form->from) == storage_bytes(tensor->storage)) storage_unload(tensor->storage);
 }
 
+/* Packs a constant by a kernel's function, or finds the result in the store. */
+static status_t find_or_pack(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
+                             const void *bytes, const tensor_info_t *want, reorder_cause_t cause,
+                             bool *out_is_made, tensor_t **out_tensor)
+{
+    store_key_t key;
+    const bool is_stored = store_name(ctx, from, bytes, want, &key);
+    if (is_stored) *out_tensor = store_find(ctx, &key, want);
+    *out_is_made = !is_stored || *out_tensor == NULL;
+    if (!*out_is_made) {
+        convert_count_transition(ctx, want->layout);
+        context_counters(ctx)->weights_mapped++;
+        return STATUS_OK;
+    }
+    TRY(convert_pack(ctx, pack, from, bytes, want, cause, out_tensor));
+    if (is_stored) store_put(ctx, &key, *out_tensor);
+    return STATUS_OK;
+}
+
 /* The storage must be locked. */
 static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                     convert_pack_t pack, reorder_cause_t cause, form_t **out_form)
+                     convert_pack_t pack, reorder_cause_t cause, bool *out_is_made,
+                     form_t **out_form)
 {
     const tensor_info_t *info = NULL;
     const void *bytes = NULL;
     tensor_t *made = NULL;
     TRY(find_elements(ctx, tensor, want, cause, &info, &bytes));
-    TRY(convert_pack(ctx, pack, info, bytes, want, cause, &made));
+    if (pack != NULL && storage_is_constant(tensor->storage))
+        TRY(find_or_pack(ctx, pack, info, bytes, want, cause, out_is_made, &made));
+    else
+        TRY(convert_pack(ctx, pack, info, bytes, want, cause, &made));
     status_t status = keep(ctx, tensor, made, out_form);
     tensor_drop(made);
     if (status == STATUS_OK) shed_plain(tensor, *out_form);
@@ -157,7 +181,7 @@ static status_t get(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
 {
     form_t *form = find(tensor, want);
     *out_is_made = form == NULL || !form->is_clean;
-    if (form == NULL) return make(ctx, tensor, want, pack, cause, out_form);
+    if (form == NULL) return make(ctx, tensor, want, pack, cause, out_is_made, out_form);
     *out_form = form;
     return form->is_clean ? STATUS_OK : refresh(ctx, tensor, form, pack, cause, out_old);
 }

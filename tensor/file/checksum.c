@@ -1,4 +1,4 @@
-/* XXH64 from libxxhash, inlined, so that programs do not need the library at run time. */
+/* XXH64 and XXH3 from libxxhash, inlined, so that programs do not need the library at run time. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -8,6 +8,14 @@
 uint64_t file_checksum(const void *bytes, size_t n_bytes, uint64_t seed)
 {
     return XXH64(bytes, bytes != NULL ? n_bytes : 0, seed);
+}
+
+void file_hash_keyed(const void *bytes, size_t n_bytes, const void *key, size_t n_key,
+                     uint64_t *out_hash)
+{
+    const XXH128_hash_t hash = XXH3_128bits_withSecret(bytes, n_bytes, key, n_key);
+    out_hash[0] = hash.low64;
+    out_hash[1] = hash.high64;
 }
 
 _Static_assert(sizeof(XXH64_state_t) <= sizeof(file_hash_t), "a state fits");

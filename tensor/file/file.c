@@ -52,18 +52,13 @@ static status_t map_open(context_t *ctx, const char *path, int file, file_mappin
     return STATUS_OK;
 }
 
-static status_t open_file(context_t *ctx, const char *path, bool is_mapped,
+static status_t take_open(context_t *ctx, const char *path, int file, bool is_mapped,
                           file_mapping_t **out_mapping)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) return file_fail(ctx, "file", path, errno);
     file_mapping_t *mapping = NULL;
-    status_t status = context_get_zeroed(ctx, sizeof *mapping, "a file mapping", &mapping);
-    if (status == STATUS_OK) {
-        mapping->file = is_mapped ? -1 : file;
-        status = map_open(ctx, path, file, mapping);
-    }
-    if (status != STATUS_OK || is_mapped) close(file);
+    TRY(context_get_zeroed(ctx, sizeof *mapping, "a file mapping", &mapping));
+    mapping->file = is_mapped ? -1 : file;
+    status_t status = map_open(ctx, path, file, mapping);
     if (status != STATUS_OK) {
         context_put(ctx, mapping);
         return status;
@@ -72,6 +67,21 @@ static status_t open_file(context_t *ctx, const char *path, bool is_mapped,
     mapping->allocator = *context_allocator(ctx);
     *out_mapping = mapping;
     return STATUS_OK;
+}
+
+status_t file_map_open(context_t *ctx, const char *path, int file, file_mapping_t **out_mapping)
+{
+    return take_open(ctx, path, file, true, out_mapping);
+}
+
+static status_t open_file(context_t *ctx, const char *path, bool is_mapped,
+                          file_mapping_t **out_mapping)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return file_fail(ctx, "file", path, errno);
+    status_t status = take_open(ctx, path, file, is_mapped, out_mapping);
+    if (status != STATUS_OK || is_mapped) close(file);
+    return status;
 }
 
 status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping)

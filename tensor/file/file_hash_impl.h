@@ -1,4 +1,4 @@
-/* Computes file_checksum (file.h) of bytes that arrive in pieces. */
+/* Hashes of bytes: file_checksum (file.h) of bytes that arrive in pieces, and hashes with a key. */
 #ifndef TESSERA_TENSOR_FILE_FILE_HASH_IMPL_H
 #define TESSERA_TENSOR_FILE_FILE_HASH_IMPL_H
 
@@ -9,6 +9,11 @@
 typedef struct file_hash {
     uint64_t state[16];
 } file_hash_t;
+
+/* Computes a hash of 128 bits (XXH3) that nobody can predict without the key, which is n_key random
+ * bytes, at least 136. */
+void file_hash_keyed(const void *bytes, size_t n_bytes, const void *key, size_t n_key,
+                     uint64_t *out_hash);
 
 void file_hash_begin(file_hash_t *hash);
 void file_hash_add(file_hash_t *hash, const void *bytes, size_t n_bytes);

@@ -161,6 +161,7 @@ static status_t print_stats(context_t *ctx, const counters_t *phases)
     } rows[] = {{"reorder bytes", offsetof(counters_t, reorder_bytes)},
                 {"reorder ns", offsetof(counters_t, reorder_ns)},
                 {"weights packed", offsetof(counters_t, weights_packed)},
+                {"weights mapped", offsetof(counters_t, weights_mapped)},
                 {"primitives built", offsetof(counters_t, primitives_built)},
                 {"cache hits", offsetof(counters_t, cache_hits)},
                 {"cache misses", offsetof(counters_t, cache_misses)},

@@ -1,0 +1,219 @@
+#define _GNU_SOURCE /* for flock and O_NOFOLLOW */
+
+/* Files of the store: a header of 4096 bytes, then the elements of one form. A file is written
+ * under another name and renamed when it is complete. It is not synced: if the system crashes, its
+ * checksum is wrong, and the form is made again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tensor/file/file_block_impl.h"
+#include "tensor/file/file_hash_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/store/store_impl.h"
+#include "tensor/threads/threads_impl.h"
+
+#define ENTRY_MAGIC "TESSFORM"
+#define ENTRY_VERSION 1u
+#define BYTE_ORDER_MARK 0x01020304u
+
+/* The unused bytes are zero. All numbers are in the byte order of the machine. */
+typedef struct entry_header {
+    char magic[8];
+    uint32_t version, byte_order;
+    uint64_t n_bytes; /* of the elements */
+    uint64_t elements[2];
+    char text[STORE_TEXT_MAX];
+    char unused[STORE_HEADER - STORE_TEXT_MAX - 56];
+    uint64_t checksum[2]; /* of everything before */
+} entry_header_t;
+_Static_assert(sizeof(entry_header_t) == STORE_HEADER, "the elements follow the header");
+
+/* ---- hashes ---- */
+
+#define PIECES_MAX 1024
+#define PIECE_BYTES ((size_t)1 << 20)
+
+typedef struct pieces {
+    const unsigned char *secret;
+    const char *bytes;
+    size_t n_bytes, piece;
+    uint64_t (*hashes)[2];
+} pieces_t;
+
+static void hash_pieces(void *user, int64_t first, int64_t last)
+{
+    const pieces_t *pieces = user;
+    for (int64_t i = first; i < last; i++) {
+        const size_t at = (size_t)i * pieces->piece, left = pieces->n_bytes - at;
+        file_hash_keyed(pieces->bytes + at, left < pieces->piece ? left : pieces->piece,
+                        pieces->secret, STORE_SECRET, pieces->hashes[i]);
+    }
+}
+
+void store_hash(const unsigned char *secret, int n_threads, const void *bytes, size_t n_bytes,
+                uint64_t *out_hash)
+{
+    uint64_t hashes[PIECES_MAX][2];
+    size_t piece = (n_bytes + PIECES_MAX - 1) / PIECES_MAX;
+    if (piece < PIECE_BYTES) piece = PIECE_BYTES;
+    const size_t n = (n_bytes + piece - 1) / piece;
+    pieces_t pieces = {secret, bytes, n_bytes, piece, hashes};
+    if (n > 0) threads_share(n_threads, (int64_t)n, hash_pieces, &pieces);
+    file_hash_keyed(hashes, n * sizeof *hashes, secret, STORE_SECRET, out_hash);
+}
+
+static void hash_header(const store_t *store, const entry_header_t *header, uint64_t *out_hash)
+{
+    file_hash_keyed(header, offsetof(entry_header_t, checksum), store->secret, STORE_SECRET,
+                    out_hash);
+}
+
+/* ---- reading ---- */
+
+static bool read_whole(int file, void *bytes, size_t n_bytes)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t n = pread(file, (char *)bytes + done, n_bytes - done, (off_t)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static bool is_valid(const store_t *store, const entry_header_t *header, size_t file_bytes)
+{
+    uint64_t checksum[2];
+    hash_header(store, header, checksum);
+    return memcmp(header->magic, ENTRY_MAGIC, sizeof header->magic) == 0 &&
+           header->version == ENTRY_VERSION && header->byte_order == BYTE_ORDER_MARK &&
+           memcmp(checksum, header->checksum, sizeof checksum) == 0 &&
+           memchr(header->text, '\0', sizeof header->text) != NULL &&
+           header->n_bytes == file_bytes - STORE_HEADER;
+}
+
+bool store_is_private(const struct stat *about)
+{
+    return about->st_uid == geteuid() && (about->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Sets the time of the last use, at most once an hour. */
+static void touch(int file, const struct stat *about)
+{
+    const time_t now = time(NULL);
+    if (now - about->st_mtime >= 3600 || now < about->st_mtime) (void)futimens(file, NULL);
+}
+
+int store_open_entry(const store_t *store, const char *name, char *out_text, size_t *out_n_bytes,
+                     bool *out_is_damaged)
+{
+    entry_header_t header;
+    struct stat about;
+    *out_is_damaged = false;
+    const int file = openat(store->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return -1;
+    const bool is_ours = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+                         store_is_private(&about);
+    *out_is_damaged = is_ours &&
+                      (about.st_size <= STORE_HEADER || !read_whole(file, &header, sizeof header) ||
+                       !is_valid(store, &header, (size_t)about.st_size));
+    if (!is_ours || *out_is_damaged) {
+        close(file);
+        return -1;
+    }
+    memcpy(out_text, header.text, sizeof header.text);
+    *out_n_bytes = header.n_bytes;
+    touch(file, &about);
+    return file;
+}
+
+file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file)
+{
+    file_mapping_t *mapping = NULL;
+    uint64_t elements[2];
+    scope_attempt(ctx);
+    (void)scope_attempt_end(ctx, file_map_open(ctx, "the store", file, &mapping), true);
+    close(file);
+    if (mapping == NULL) return NULL;
+    const entry_header_t *header = file_bytes(mapping);
+    /* The size was checked before the file was mapped; it may have changed. */
+    if (file_size(mapping) == STORE_HEADER + header->n_bytes) {
+        store_hash(store->secret, context_threads(ctx), header + 1, header->n_bytes, elements);
+        if (memcmp(elements, header->elements, sizeof elements) == 0) return mapping;
+    }
+    file_release(mapping);
+    return NULL;
+}
+
+/* ---- writing ---- */
+
+#define WRITE_BYTES ((size_t)4 << 20) /* written between two looks at is_ending */
+
+static bool write_bytes(int file, const void *bytes, size_t n_bytes, const atomic_bool *is_ending)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        const size_t left = n_bytes - done;
+        if (atomic_load(is_ending)) return false;
+        const ssize_t n = write(file, (const char *)bytes + done,
+                                left < WRITE_BYTES ? left : WRITE_BYTES);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+/* Opens and locks the temporary file of an entry. A file that exists, but is not locked, was left
+ * by a process that was killed. Returns -1 on failure; *out_is_busy: another process is writing. */
+static int open_temporary(const store_t *store, const char *name, bool *out_is_busy)
+{
+    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+    struct stat about, now;
+    *out_is_busy = false;
+    const int file = openat(store->folder, name, flags, S_IRUSR | S_IWUSR);
+    if (file < 0) return -1;
+    *out_is_busy = flock(file, LOCK_EX | LOCK_NB) != 0;
+    /* The writer that had the lock before may have renamed or removed the file meanwhile. */
+    if (!*out_is_busy)
+        *out_is_busy = fstat(file, &about) != 0 ||
+                       fstatat(store->folder, name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+                       about.st_ino != now.st_ino || about.st_dev != now.st_dev;
+    if (!*out_is_busy && store_is_private(&about) && ftruncate(file, 0) == 0) return file;
+    close(file);
+    return -1;
+}
+
+static bool write_file(const store_t *store, const store_key_t *key, const char *temporary,
+                       int file, const void *bytes, size_t n_bytes, const atomic_bool *is_ending)
+{
+    entry_header_t header = {
+        .version = ENTRY_VERSION, .byte_order = BYTE_ORDER_MARK, .n_bytes = n_bytes};
+    memcpy(header.magic, ENTRY_MAGIC, sizeof header.magic);
+    memcpy(header.text, key->text, strlen(key->text));
+    store_hash(store->secret, 1, bytes, n_bytes, header.elements);
+    hash_header(store, &header, header.checksum);
+    return write_bytes(file, &header, sizeof header, is_ending) &&
+           write_bytes(file, bytes, n_bytes, is_ending) &&
+           renameat(store->folder, temporary, store->folder, key->name) == 0;
+}
+
+bool store_write_entry(store_t *store, const store_key_t *key, const void *bytes, size_t n_bytes,
+                       const atomic_bool *is_ending)
+{
+    char temporary[STORE_NAME_MAX + 8];
+    bool is_busy = false;
+    if (faccessat(store->folder, key->name, F_OK, 0) == 0) return true;
+    snprintf(temporary, sizeof temporary, "%s.tmp", key->name);
+    const int file = open_temporary(store, temporary, &is_busy);
+    if (file < 0) return is_busy;
+    const bool is_done = write_file(store, key, temporary, file, bytes, n_bytes, is_ending);
+    if (!is_done) (void)unlinkat(store->folder, temporary, 0);
+    close(file);
+    return is_done;
+}

@@ -1,0 +1,251 @@
+#define _GNU_SOURCE /* for getrandom, flock, O_DIRECTORY */
+
+/* The folder of a store: who may write to it, its secret, and its files. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tensor/store/store_impl.h"
+
+#define SECRET_NAME "secret"
+
+/* ---- opening ---- */
+
+/* Makes the folder and the folders above it. */
+static void make_folders(const char *path)
+{
+    char part[PATH_MAX];
+    const size_t length = strlen(path);
+    if (length >= sizeof part) return;
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0') continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        (void)mkdir(part, S_IRWXU);
+    }
+}
+
+int store_open_folder(const char *path)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    struct stat about;
+    /* A program that runs with another user's rights must not trust its environment. */
+    if (path == NULL || path[0] == '\0' || geteuid() != getuid()) return -1;
+    int folder = open(path, flags);
+    if (folder < 0 && errno == ENOENT) {
+        make_folders(path);
+        folder = open(path, flags);
+    }
+    if (folder < 0) return -1;
+    if (fstat(folder, &about) == 0 && store_is_private(&about)) return folder;
+    close(folder);
+    return -1;
+}
+
+/* ---- the secret ---- */
+
+static bool read_secret(int folder, unsigned char *out_secret)
+{
+    struct stat about;
+    const int file = openat(folder, SECRET_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return false;
+    const bool is_read = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+                         store_is_private(&about) && about.st_size == STORE_SECRET &&
+                         pread(file, out_secret, STORE_SECRET, 0) == STORE_SECRET;
+    close(file);
+    return is_read;
+}
+
+/* Writes a new secret to a file with a name of its own, then links it. If another process has
+ * linked its secret before, that one stays. */
+static bool make_secret(int folder)
+{
+    unsigned char secret[STORE_SECRET];
+    char name[64];
+    bool is_made = false;
+    snprintf(name, sizeof name, "%s.%ld.tmp", SECRET_NAME, (long)getpid());
+    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) return false;
+    const int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                            S_IRUSR | S_IWUSR);
+    if (file < 0) return false;
+    if (write(file, secret, sizeof secret) == (ssize_t)sizeof secret)
+        is_made = linkat(folder, name, folder, SECRET_NAME, 0) == 0 || errno == EEXIST;
+    close(file);
+    (void)unlinkat(folder, name, 0);
+    return is_made;
+}
+
+bool store_read_secret(int folder, unsigned char *out_secret)
+{
+    if (read_secret(folder, out_secret)) return true;
+    /* A file that is there and cannot be used is damaged: without it all entries are, too. */
+    if (faccessat(folder, SECRET_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        (void)unlinkat(folder, SECRET_NAME, 0);
+    return make_secret(folder) && read_secret(folder, out_secret);
+}
+
+/* ---- listing ---- */
+
+typedef struct file {
+    char name[STORE_NAME_MAX];
+    int64_t n_bytes, used;
+} file_t;
+
+typedef struct files {
+    file_t *items;
+    int n, capacity;
+} files_t;
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), of_end = strlen(end);
+    return length >= of_end && strcmp(name + length - of_end, end) == 0;
+}
+
+/* Removes a temporary file if no process is writing it. */
+static void remove_if_stale(int folder, const char *name)
+{
+    const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return;
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) (void)unlinkat(folder, name, 0);
+    close(file);
+}
+
+static bool add_file(const allocator_t *allocator, files_t *files, const char *name,
+                     const struct stat *about)
+{
+    if (files->n == files->capacity) {
+        const int capacity = files->capacity * 2 + 64;
+        file_t *items = allocator_get(allocator, (size_t)capacity * sizeof *items);
+        if (items == NULL) return false;
+        if (files->n > 0) memcpy(items, files->items, (size_t)files->n * sizeof *items);
+        allocator_put(allocator, files->items);
+        *files = (files_t){items, files->n, capacity};
+    }
+    file_t *file = &files->items[files->n++];
+    snprintf(file->name, sizeof file->name, "%s", name);
+    file->n_bytes = about->st_size;
+    file->used = about->st_mtime;
+    return true;
+}
+
+static int compare_used(const void *a, const void *b)
+{
+    const file_t *x = a, *y = b;
+    if (x->used != y->used) return x->used < y->used ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* Lists the files of forms by their last use. Removes temporary files that were left. */
+static bool read_folder(const allocator_t *allocator, int folder, files_t *files)
+{
+    struct stat about;
+    const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = again >= 0 ? fdopendir(again) : NULL;
+    bool is_ok = entries != NULL;
+    if (entries == NULL && again >= 0) close(again);
+    for (const struct dirent *entry; is_ok && (entry = readdir(entries)) != NULL;) {
+        const char *name = entry->d_name;
+        if (ends_with(name, ".tmp")) remove_if_stale(folder, name);
+        if (!ends_with(name, ".form") || strlen(name) >= STORE_NAME_MAX) continue;
+        if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode))
+            is_ok = add_file(allocator, files, name, &about);
+    }
+    if (entries != NULL) closedir(entries);
+    if (files->n > 0) qsort(files->items, (size_t)files->n, sizeof *files->items, compare_used);
+    return is_ok;
+}
+
+int store_remove_oldest(const allocator_t *allocator, int folder, int64_t n_bytes)
+{
+    files_t files = {0};
+    int64_t total = 0;
+    int n_removed = 0;
+    (void)read_folder(allocator, folder, &files);
+    for (int i = 0; i < files.n; i++) total += files.items[i].n_bytes;
+    for (int i = 0; i < files.n && (total > n_bytes || n_bytes == 0); i++) {
+        if (unlinkat(folder, files.items[i].name, 0) != 0) continue;
+        total -= files.items[i].n_bytes;
+        n_removed++;
+    }
+    allocator_put(allocator, files.items);
+    return n_removed;
+}
+
+static status_t visit_file(context_t *ctx, const store_t *store, const file_t *file,
+                           bool is_checked, store_visit_t visit, void *user)
+{
+    char text[STORE_TEXT_MAX] = "";
+    size_t n_bytes = 0;
+    bool is_damaged = false;
+    const int open = store_open_entry(store, file->name, text, &n_bytes, &is_damaged);
+    bool is_whole = open >= 0;
+    if (is_whole && is_checked) {
+        file_mapping_t *mapping = store_map_entry(ctx, store, open);
+        is_whole = mapping != NULL;
+        file_release(mapping);
+    } else if (is_whole) {
+        close(open);
+    }
+    const store_entry_t entry = {file->name, text, file->n_bytes, file->used, is_whole};
+    return visit(user, &entry);
+}
+
+status_t store_list(context_t *ctx, bool is_checked, store_visit_t visit, void *user)
+{
+    if (visit == NULL) return context_null(ctx, "store_list", "visit");
+    const store_t *store = store_of(ctx);
+    files_t files = {0};
+    status_t status = STATUS_OK;
+    if (store == NULL || store->folder < 0) return STATUS_OK;
+    if (!read_folder(&store->allocator, store->folder, &files))
+        status = context_fail(ctx, STATUS_IO, "store_list: cannot read the folder %s",
+                              context_store_path(ctx));
+    for (int i = 0; i < files.n && status == STATUS_OK; i++)
+        status = visit_file(ctx, store, &files.items[i], is_checked, visit, user);
+    allocator_put(&store->allocator, files.items);
+    return status;
+}
+
+/* ---- removing ---- */
+
+status_t store_trim(context_t *ctx, int64_t n_bytes, int *out_n)
+{
+    if (out_n != NULL) *out_n = 0;
+    REQUIRE(ctx, n_bytes >= 0, "store_trim: %lld bytes, must be 0 or more", (long long)n_bytes);
+    const store_t *store = store_of(ctx);
+    if (store == NULL || store->folder < 0) return STATUS_OK;
+    const int n = store_remove_oldest(&store->allocator, store->folder, n_bytes);
+    if (out_n != NULL) *out_n = n;
+    return STATUS_OK;
+}
+
+typedef struct cleaning {
+    int folder, n_removed;
+} cleaning_t;
+
+static status_t remove_damaged(void *user, const store_entry_t *entry)
+{
+    cleaning_t *cleaning = user;
+    if (!entry->is_whole && unlinkat(cleaning->folder, entry->name, 0) == 0) cleaning->n_removed++;
+    return STATUS_OK;
+}
+
+status_t store_verify(context_t *ctx, int *out_n)
+{
+    if (out_n != NULL) *out_n = 0;
+    const store_t *store = store_of(ctx);
+    if (store == NULL || store->folder < 0) return STATUS_OK;
+    cleaning_t cleaning = {store->folder, 0};
+    TRY(store_list(ctx, true, remove_damaged, &cleaning));
+    if (out_n != NULL) *out_n = cleaning.n_removed;
+    return STATUS_OK;
+}

@@ -1,0 +1,252 @@
+#define _GNU_SOURCE /* for SYS_gettid */
+
+/* Finds forms in the store, and writes new ones in a thread of its own. */
+#include "tensor/store/store.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tensor/context_impl.h"
+#include "tensor/threads/interrupt_impl.h"
+#include "tensor/onednn/onednn.h"
+#include "tensor/scope_impl.h"
+#include "tensor/store/store_impl.h"
+#include "tensor/threads/threads_impl.h"
+#include "tensor/base/version.h"
+
+/* ---- the store of a context ---- */
+
+static void make_lock(store_t *store)
+{
+    pthread_mutex_init(&store->lock, NULL);
+    store->first = NULL;
+    store->end = &store->first;
+    store->has_thread = store->is_running = false;
+    atomic_store(&store->is_ending, false);
+    store->n_forks = threads_forks();
+}
+
+static status_t open_store(context_t *ctx, void *value)
+{
+    store_t *store = value;
+    *store = (store_t){.allocator = *context_allocator(ctx),
+                       .folder = store_open_folder(context_store_path(ctx)),
+                       .limit = context_store_bytes(ctx)};
+    make_lock(store);
+    if (store->folder >= 0 && !store_read_secret(store->folder, store->secret)) {
+        close(store->folder);
+        store->folder = -1;
+    }
+    return STATUS_OK;
+}
+
+/* Ends the thread, and then writes what it has not written. */
+static void drain(store_t *store);
+
+static void close_store(context_t *ctx, void *value)
+{
+    (void)ctx;
+    store_t *store = value;
+    drain(store);
+    pthread_mutex_destroy(&store->lock);
+    if (store->folder >= 0) close(store->folder);
+}
+
+store_t *store_of(context_t *ctx)
+{
+    static const context_slot_t slot = {sizeof(store_t), open_store, close_store};
+    void *value = NULL;
+    return context_slot(ctx, &slot, &value) == STATUS_OK ? value : NULL;
+}
+
+const char *store_path(context_t *ctx)
+{
+    const store_t *store = ctx != NULL ? store_of(ctx) : NULL;
+    return store != NULL && store->folder >= 0 ? context_store_path(ctx) : NULL;
+}
+
+/* ---- finding ---- */
+
+bool store_name(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                const tensor_info_t *want, store_key_t *out_key)
+{
+    char from_text[INFO_TEXT_MAX], want_text[INFO_TEXT_MAX];
+    uint64_t hash[2];
+    if (info_bytes(want) < STORE_LEAST_BYTES || !info_is_contiguous(from)) return false;
+    const store_t *store = store_of(ctx);
+    if (store == NULL || store->folder < 0) return false;
+    store_hash(store->secret, context_threads(ctx), bytes, info_bytes(from), hash);
+    const int length = snprintf(out_key->text, sizeof out_key->text,
+                                "%s -> %s; weight %016llx%016llx; tessera %s, oneDNN %s, %s",
+                                info_text(from, from_text), info_text(want, want_text),
+                                (unsigned long long)hash[1], (unsigned long long)hash[0],
+                                tessera_version_text(), onednn_version_text(), onednn_isa_text());
+    if (length < 0 || (size_t)length >= sizeof out_key->text) return false;
+    store_hash(store->secret, 1, out_key->text, (size_t)length, hash);
+    snprintf(out_key->name, sizeof out_key->name, "%016llx%016llx.form",
+             (unsigned long long)hash[1], (unsigned long long)hash[0]);
+    return true;
+}
+
+/* Makes a tensor of the mapping; NULL without memory. Failures are not reported. */
+static tensor_t *make_tensor(context_t *ctx, file_mapping_t *mapping, const tensor_info_t *want)
+{
+    tensor_t *tensor = NULL;
+    scope_attempt(ctx);
+    (void)scope_attempt_end(ctx, file_tensor(ctx, mapping, STORE_HEADER, want, &tensor), true);
+    if (tensor != NULL) scope_keep(ctx, tensor);
+    return tensor;
+}
+
+tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t *want)
+{
+    const store_t *store = store_of(ctx);
+    char text[STORE_TEXT_MAX];
+    size_t n_bytes = 0;
+    bool is_damaged = false;
+    const int file = store_open_entry(store, key->name, text, &n_bytes, &is_damaged);
+    file_mapping_t *mapping = NULL;
+    tensor_t *tensor = NULL;
+    if (file >= 0) {
+        mapping = store_map_entry(ctx, store, file);
+        is_damaged = mapping == NULL || strcmp(text, key->text) != 0 || n_bytes != info_bytes(want);
+    }
+    if (is_damaged)
+        (void)unlinkat(store->folder, key->name, 0);
+    else if (mapping != NULL)
+        tensor = make_tensor(ctx, mapping, want);
+    file_release(mapping);
+    return tensor;
+}
+
+/* ---- adding ---- */
+
+static void drop_pending(store_t *store, store_pending_t *pending)
+{
+    tensor_drop(pending->tensor);
+    allocator_put(&store->allocator, pending);
+}
+
+static store_pending_t *take_first(store_t *store)
+{
+    pthread_mutex_lock(&store->lock);
+    store_pending_t *pending = store->first;
+    if (pending != NULL) store->first = pending->next;
+    if (store->first == NULL) store->end = &store->first;
+    if (pending == NULL) store->is_running = false;
+    pthread_mutex_unlock(&store->lock);
+    return pending;
+}
+
+static void return_first(store_t *store, store_pending_t *pending)
+{
+    pthread_mutex_lock(&store->lock);
+    pending->next = store->first;
+    store->first = pending;
+    if (pending->next == NULL) store->end = &pending->next;
+    store->is_running = false;
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* True if the store's limit and the disk have room: a form must not fill a disk. */
+static bool has_room(const store_t *store, size_t n_bytes)
+{
+    struct statvfs about;
+    const uint64_t needed = 4 * (uint64_t)n_bytes;
+    return (int64_t)n_bytes < store->limit && fstatvfs(store->folder, &about) == 0 &&
+           (uint64_t)about.f_bavail * about.f_frsize > needed;
+}
+
+/* Writes the forms that wait. Stops early, and leaves the rest, if *is_ending becomes true. */
+static void write_forms(store_t *store, const atomic_bool *is_ending)
+{
+    store_pending_t *pending;
+    bool is_written = false;
+    while ((pending = take_first(store)) != NULL) {
+        const size_t n_bytes = info_bytes(&pending->tensor->info);
+        bool is_done = atomic_load(&store->is_full) || !has_room(store, n_bytes);
+        if (!is_done) {
+            is_done = store_write_entry(store, &pending->key, tensor_bytes(pending->tensor),
+                                        n_bytes, is_ending);
+            is_written = true;
+        }
+        if (!is_done && atomic_load(is_ending)) {
+            return_first(store, pending);
+            return;
+        }
+        if (!is_done) atomic_store(&store->is_full, true);
+        drop_pending(store, pending);
+    }
+    if (is_written) (void)store_remove_oldest(&store->allocator, store->folder, store->limit);
+}
+
+static void *run(void *user)
+{
+    store_t *store = user;
+#ifdef SYS_gettid
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+#endif
+    write_forms(store, &store->is_ending);
+    return NULL;
+}
+
+/* Starts the thread unless it is running. The lock must be held. */
+static void start_thread(store_t *store)
+{
+    sigset_t all, before;
+    if (store->is_running) return;
+    if (store->has_thread) pthread_join(store->thread, NULL);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    store->has_thread = pthread_create(&store->thread, NULL, run, store) == 0;
+    store->is_running = store->has_thread;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* After a fork, the child has no thread, and the parent's thread may have held the lock. The parent
+ * writes the forms that wait. */
+static void note_fork(store_t *store)
+{
+    if (store->n_forks == threads_forks()) return;
+    make_lock(store);
+}
+
+void store_put(context_t *ctx, const store_key_t *key, tensor_t *form)
+{
+    store_t *store = store_of(ctx);
+    if (atomic_load(&store->is_full)) return;
+    note_fork(store);
+    store_pending_t *pending = allocator_get(&store->allocator, sizeof *pending);
+    if (pending == NULL) return;
+    *pending = (store_pending_t){.key = *key, .tensor = tensor_hold(form)};
+    pthread_mutex_lock(&store->lock);
+    *store->end = pending;
+    store->end = &pending->next;
+    start_thread(store);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void drain(store_t *store)
+{
+    static const atomic_bool never = false;
+    note_fork(store);
+    atomic_store(&store->is_ending, true);
+    if (store->has_thread) pthread_join(store->thread, NULL);
+    store->has_thread = false;
+    atomic_store(&store->is_ending, false);
+    write_forms(store, &never);
+}
+
+status_t store_flush(context_t *ctx)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    store_t *store = store_of(ctx);
+    if (store != NULL) drain(store);
+    return STATUS_OK;
+}
