@@ -23,6 +23,7 @@
 #include "tensor/text/print.h"
 #include "tensor/text/text.h"
 #include "tensor/text/trace.h"
+#include "tensor/store/store.h"
 #include "tensor/threads/progress.h"
 
 /* Operators. */

@@ -52,10 +52,11 @@ int store_open_folder(const char *path)
 
 /* ---- the secret ---- */
 
-static bool read_secret(int folder, unsigned char *out_secret)
+static bool read_secret(int folder, unsigned char *out_secret, bool *out_is_missing)
 {
     struct stat about;
     const int file = openat(folder, SECRET_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *out_is_missing = file < 0 && errno == ENOENT;
     if (file < 0) return false;
     const bool is_read = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
                          store_is_private(&about) && about.st_size == STORE_SECRET &&
@@ -85,11 +86,11 @@ static bool make_secret(int folder)
 
 bool store_read_secret(int folder, unsigned char *out_secret)
 {
-    if (read_secret(folder, out_secret)) return true;
-    /* A file that is there and cannot be used is damaged: without it all entries are, too. */
-    if (faccessat(folder, SECRET_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        (void)unlinkat(folder, SECRET_NAME, 0);
-    return make_secret(folder) && read_secret(folder, out_secret);
+    bool is_missing = false;
+    if (read_secret(folder, out_secret, &is_missing)) return true;
+    /* With another secret, no file of the store has the right name. */
+    if (!is_missing) (void)unlinkat(folder, SECRET_NAME, 0);
+    return make_secret(folder) && read_secret(folder, out_secret, &is_missing);
 }
 
 /* ---- listing ---- */

@@ -62,7 +62,9 @@ store_t *store_of(context_t *ctx)
 {
     static const context_slot_t slot = {sizeof(store_t), open_store, close_store};
     void *value = NULL;
-    return context_slot(ctx, &slot, &value) == STATUS_OK ? value : NULL;
+    scope_attempt(ctx);
+    (void)scope_attempt_end(ctx, context_slot(ctx, &slot, &value), true);
+    return value;
 }
 
 const char *store_path(context_t *ctx)

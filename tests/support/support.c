@@ -3,6 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tests must not fill the user's store, nor find in it what another run packed. Tests of the store
+ * choose a folder. */
+__attribute__((constructor)) static void turn_store_off(void)
+{
+    (void)setenv("TESSERA_STORE", "off", 0);
+}
+
 #define GARBAGE_BYTES 4096 /* filled part of a new block: large ones would take too long */
 
 static void *get_counted(void *user, size_t bytes)

@@ -27,6 +27,7 @@ static const command_t commands[] = {
     {"train", command_train, "train a model on arrays or pictures, with blocked weights"},
     {"freeze", command_freeze, "fold, fuse and pack a model into a .tessera file"},
     {"append", command_append, "prepare a .tessera file for another kind of machine"},
+    {"cache", command_cache, "list, check or clear the packed weights that processes share"},
     {"graph", command_graph, "print a model's graph, or the result of each pass"},
     {"explain", command_explain, "show for each operator what runs, in which format, and why"},
     {"profile", command_profile, "show where time is spent: a table, JSON, a trace or a page"},

@@ -12,6 +12,7 @@ int command_bench(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_freeze(int argc, char **argv);
 int command_append(int argc, char **argv);
+int command_cache(int argc, char **argv);
 int command_graph(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_profile(int argc, char **argv);

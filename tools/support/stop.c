@@ -28,6 +28,7 @@ static struct {
     bool is_terminal, is_told;
     int64_t memory, iterations;
     double seconds;
+    bool has_no_cache;
 } stop;
 
 const args_option_t stop_options[STOP_OPTIONS] = {
@@ -37,6 +38,8 @@ const args_option_t stop_options[STOP_OPTIONS] = {
      "ends the command with an error after this time (none)", 0, 0},
     {"--limit-iterations", ARGS_INTEGER, &stop.iterations, "N",
      "iterations of loops in one call; more is an error (1048576)", 1, INT64_MAX},
+    {"--no-cache", ARGS_FLAG, &stop.has_no_cache, NULL,
+     "neither use nor fill the store of packed weights (TESSERA_STORE)", 0, 0},
 };
 
 /* ---- signals ---- */
@@ -115,6 +118,7 @@ status_t stop_create(const context_options_t *options, context_t **out_ctx)
     if (options != NULL) limited = *options;
     limited.limit_bytes = stop.memory;
     limited.limit_iterations = stop.iterations;
+    if (stop.has_no_cache) limited.store = "off";
     const status_t status = context_create(&limited, out_ctx);
     if (status != STATUS_OK) return status;
     for (int i = 0; i < MAX_CONTEXTS; i++) {
@@ -131,6 +135,7 @@ void stop_destroy(context_t *ctx)
         context_t *found = ctx;
         if (ctx != NULL) (void)atomic_compare_exchange_strong(&stop.contexts[i], &found, NULL);
     }
+    (void)fflush(stdout); /* before the context writes forms to the store */
     context_destroy(ctx);
 }
 

@@ -3,6 +3,7 @@
  *   --limit-memory 512M    for each context
  *   --limit-time 10        seconds, for the command
  *   --limit-iterations N   for loops of the model, in each call
+ *   --no-cache             contexts have no store of packed weights
  *
  * Ctrl-C and the time limit cancel the running calls of all contexts. The process exits at once if
  * the command does not end shortly after that, or on a second Ctrl-C. Files that it was writing
@@ -18,7 +19,7 @@
 #define EXIT_INTERRUPTED 130
 
 /* Options that the parser adds to every command. */
-#define STOP_OPTIONS 3
+#define STOP_OPTIONS 4
 extern const args_option_t stop_options[STOP_OPTIONS];
 
 /* Call stop_on_interrupt when the program starts, and stop_at_limits after parsing the options. */
