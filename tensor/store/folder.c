@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tensor/store/store_impl.h"
@@ -70,9 +71,11 @@ static bool read_secret(int folder, unsigned char *out_secret, bool *out_is_miss
 static bool make_secret(int folder)
 {
     unsigned char secret[STORE_SECRET];
+    static atomic_uint serial;
     char name[64];
     bool is_made = false;
-    snprintf(name, sizeof name, "%s.%ld.tmp", SECRET_NAME, (long)getpid());
+    snprintf(name, sizeof name, "%s.%ld-%u.tmp", SECRET_NAME, (long)getpid(),
+             atomic_fetch_add(&serial, 1));
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) return false;
     const int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                             S_IRUSR | S_IWUSR);
@@ -111,12 +114,16 @@ static bool ends_with(const char *name, const char *end)
     return length >= of_end && strcmp(name + length - of_end, end) == 0;
 }
 
-/* Removes a temporary file if no process is writing it. */
+/* Removes a temporary file if no process is writing it. A young file is kept, because its writer
+ * may not have locked it yet. */
 static void remove_if_stale(int folder, const char *name)
 {
+    struct stat about;
     const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return;
-    if (flock(file, LOCK_EX | LOCK_NB) == 0) (void)unlinkat(folder, name, 0);
+    if (fstat(file, &about) == 0 && llabs((long long)time(NULL) - about.st_mtime) > 60 &&
+        flock(file, LOCK_EX | LOCK_NB) == 0)
+        (void)unlinkat(folder, name, 0);
     close(file);
 }
 
