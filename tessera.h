@@ -18,12 +18,12 @@
 #include "tensor/counters.h"
 #include "tensor/file/file.h"
 #include "tensor/scope.h"
+#include "tensor/store/store.h"
 #include "tensor/tensor.h"
 #include "tensor/text/datum.h"
 #include "tensor/text/print.h"
 #include "tensor/text/text.h"
 #include "tensor/text/trace.h"
-#include "tensor/store/store.h"
 #include "tensor/threads/progress.h"
 
 /* Operators. */

@@ -470,6 +470,7 @@ bool storage_is_constant(const storage_t *storage)
 
 void storage_set_constant(storage_t *storage)
 {
+    atomic_store(&storage->is_packable, true);
     atomic_store(&storage->is_constant, true);
 }
 

@@ -116,7 +116,8 @@ bool storage_is_read_only(const storage_t *storage);
 bool storage_is_packable(const storage_t *storage);
 void storage_set_packable(storage_t *storage, bool is_packable);
 
-/* Marks the weights of frozen graphs: their forms go to the store (tensor/store/store.h). */
+/* Marks a weight as packable that is a constant of a graph: its forms also go to the store
+ * (tensor/store/store.h). */
 bool storage_is_constant(const storage_t *storage);
 void storage_set_constant(storage_t *storage);
 

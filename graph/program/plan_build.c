@@ -194,7 +194,6 @@ static status_t convert_constant(build_t *b, const tensor_t *tensor, const tenso
                                  const kernel_t *kernel, tensor_t **out_settled)
 {
     if (kernel == NULL) return convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, out_settled);
-    storage_set_packable(tensor->storage, true);
     storage_set_constant(tensor->storage);
     TRY(pack_weight(b->ctx, kernel, tensor, want, out_settled));
     b->plan->weight_bytes += info_bytes(want);

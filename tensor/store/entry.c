@@ -26,11 +26,11 @@
 typedef struct entry_header {
     char magic[8];
     uint32_t version, byte_order;
-    uint64_t n_bytes; /* of the elements */
+    uint64_t n_bytes; /* bytes that the elements need */
     uint64_t elements[2];
     char text[STORE_TEXT_MAX];
     char unused[STORE_HEADER - STORE_TEXT_MAX - 56];
-    uint64_t checksum[2]; /* of everything before */
+    uint64_t checksum[2]; /* hash of everything before */
 } entry_header_t;
 _Static_assert(sizeof(entry_header_t) == STORE_HEADER, "the elements follow the header");
 

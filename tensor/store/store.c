@@ -12,13 +12,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tensor/base/version.h"
 #include "tensor/context_impl.h"
-#include "tensor/threads/interrupt_impl.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/scope_impl.h"
 #include "tensor/store/store_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 #include "tensor/threads/threads_impl.h"
-#include "tensor/base/version.h"
 
 /* ---- the store of a context ---- */
 
@@ -62,6 +62,7 @@ store_t *store_of(context_t *ctx)
 {
     static const context_slot_t slot = {sizeof(store_t), open_store, close_store};
     void *value = NULL;
+    if (context_store_path(ctx) == NULL) return NULL;
     scope_attempt(ctx);
     (void)scope_attempt_end(ctx, context_slot(ctx, &slot, &value), true);
     return value;

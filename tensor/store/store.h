@@ -20,7 +20,7 @@ TESSERA_BEGIN
 
 /* A file of the store. The texts are valid during the call that gets the entry. */
 typedef struct store_entry {
-    const char *name; /* of the file */
+    const char *name; /* the file's name */
     /* Weight and form: "f32[64,64,3,3] -> f32[...]:opaque...", and the versions that made it; "" if
      * the file's header is damaged. */
     const char *text;

@@ -9,7 +9,7 @@
 #include "tensor/store/store.h"
 #include "tensor/tensor_impl.h"
 
-#define STORE_SECRET 192 /* bytes of the key of all hashes; XXH3 wants at least 136 */
+#define STORE_SECRET 192 /* bytes of the key of all hashes; XXH3 needs at least 136 */
 #define STORE_NAME_MAX 48
 #define STORE_TEXT_MAX 2048
 /* A smaller form is packed again in less time than opening a file takes. */
@@ -63,7 +63,8 @@ typedef struct store {
     int n_forks;         /* threads_forks when the lock was made */
 } store_t;
 
-/* The context's store, opened at the first call; its folder may be -1. NULL without memory. */
+/* The context's store, opened at the first call; its folder may be -1. NULL if the store is off,
+ * and without memory. */
 store_t *store_of(context_t *ctx);
 
 /* Opens a folder that only this user can write to, and makes it if necessary. Returns -1 if that is

@@ -7,8 +7,8 @@
 
 #include "freeze/freeze.h"
 #include "module/mkldnn.h"
+#include "tests/support/nets/subject.h"
 #include "tests/support/scratch.h"
-#include "tests/support/subject.h"
 
 static const char parameters[] = "a=64,64,3,3 b=64,64,3,3 c=10,64,1,1";
 static const char input[] = "%x : f32[1,64,28,28]";
@@ -95,7 +95,7 @@ static void the_second_start_packs_nothing(void **state)
     }
 }
 
-/* What a module freezes in this process is found, too: the name of a form is made of bytes. */
+/* Forms of a module that this process freezes are found, too: their names follow from bytes. */
 static void a_frozen_copy_shares_the_forms(void **state)
 {
     counters_t counters;

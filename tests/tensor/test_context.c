@@ -347,7 +347,7 @@ static void every_variable_has_a_name_and_a_help(void **state)
     (void)state;
     int n = 0;
     const environment_variable_t *variables = context_environment(&n);
-    assert_int_equal(n, 9);
+    assert_int_equal(n, 11);
     for (int i = 0; i < n; i++) {
         assert_memory_equal(variables[i].name, "TESSERA_", 8);
         assert_true(strlen(variables[i].help) > 10);
