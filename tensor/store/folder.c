@@ -209,7 +209,7 @@ static status_t visit_file(context_t *ctx, const store_t *store, const file_t *f
 
 status_t store_list(context_t *ctx, bool is_checked, store_visit_t visit, void *user)
 {
-    if (visit == NULL) return context_null(ctx, "store_list", "visit");
+    if (ctx == NULL || visit == NULL) return context_null(ctx, "store_list", "visit");
     const store_t *store = store_of(ctx);
     files_t files = {0};
     status_t status = STATUS_OK;
@@ -228,6 +228,7 @@ status_t store_list(context_t *ctx, bool is_checked, store_visit_t visit, void *
 status_t store_trim(context_t *ctx, int64_t n_bytes, int *out_n)
 {
     if (out_n != NULL) *out_n = 0;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     REQUIRE(ctx, n_bytes >= 0, "store_trim: %lld bytes, must be 0 or more", (long long)n_bytes);
     const store_t *store = store_of(ctx);
     if (store == NULL || store->folder < 0) return STATUS_OK;
@@ -250,6 +251,7 @@ static status_t remove_damaged(void *user, const store_entry_t *entry)
 status_t store_verify(context_t *ctx, int *out_n)
 {
     if (out_n != NULL) *out_n = 0;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     const store_t *store = store_of(ctx);
     if (store == NULL || store->folder < 0) return STATUS_OK;
     cleaning_t cleaning = {store->folder, 0};
