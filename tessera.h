@@ -28,7 +28,7 @@
 
 /* Operators. */
 #include "dispatch/dispatch.h"
-#include "dispatch/profile.h"
+#include "dispatch/profile/profile.h"
 #include "ops/ops.h"
 
 /* Modules. */

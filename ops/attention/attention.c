@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "kernels/linear/product_impl.h"
 #include "kernels/reduce/softmax_impl.h"
 #include "ops/accept_impl.h"

@@ -1,7 +1,7 @@
 /* Gradients of convolutions over one to three spatial dimensions. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/conv/conv_winograd_impl.h"
 #include "ops/conv/planes_impl.h"
 #include "ops/ops_impl.h"

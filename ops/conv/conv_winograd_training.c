@@ -2,7 +2,7 @@
  * stays in the blocked format of direct convolution, like its gradient and the optimizer's state.
  * Each run transforms it. For the gradient of x, the kernel is mirrored, and inputs and outputs are
  * exchanged. */
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/axes_impl.h"
 #include "ops/conv/conv_winograd_impl.h"

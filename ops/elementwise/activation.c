@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "kernels/isa_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/activation_impl.h"

@@ -2,7 +2,7 @@
  * comparisons, logic, bits. binary.def lists them. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/function_impl.h"
 #include "ops/gradient_impl.h"

@@ -1,6 +1,6 @@
 /* Gradients of the functions of two tensors in binary_slope_t, each in one pass. Composed of other
  * operators, they would take several passes. */
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"
 #include "ops/gradient_impl.h"

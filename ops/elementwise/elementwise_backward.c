@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"
 #include "ops/walk_impl.h"

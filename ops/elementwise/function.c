@@ -1,7 +1,7 @@
 /* Inference, specification and kernel of the functions in unary.def and binary.def. */
 #include "ops/elementwise/function_impl.h"
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 
 /* The promoted dtype of the operands. */

@@ -1,7 +1,7 @@
 /* max(x, 0) + weight * min(x, 0), with one weight or one for each channel. oneDNN's kernel is not
  * used: for one weight it is slow reference code, and for several weights it is only as fast as
  * ours, because memory bandwidth limits both. */
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"

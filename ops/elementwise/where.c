@@ -1,5 +1,5 @@
 /* Selects each element from one of two tensors. */
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/elementwise/broadcast_impl.h"
 #include "ops/gradient_impl.h"

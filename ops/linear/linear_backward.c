@@ -1,7 +1,7 @@
 /* Gradients of fully connected layers. All dimensions except the last are rows of a matrix. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/linear/linear_impl.h"
 #include "ops/ops_impl.h"

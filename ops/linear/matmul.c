@@ -1,7 +1,7 @@
 /* Matrix products with broadcast batch dimensions. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/linear/matmul_impl.h"

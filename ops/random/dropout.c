@@ -2,7 +2,7 @@
  * generator in every run, also in the runs of a graph's plan. dropout_by depends only on x and the
  * seed. So the gradient is dropout_by of grad with the same seed, and no mask needs to be
  * stored. */
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "kernels/random/dropout_impl.h"
 #include "kernels/random/generator_impl.h"
 #include "ops/accept_impl.h"

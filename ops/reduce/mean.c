@@ -1,7 +1,7 @@
 /* Sums and means over dimensions. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "kernels/sums_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"

@@ -1,7 +1,7 @@
 /* Softmax and its logarithm over one dimension. */
 #include <math.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "kernels/reduce/softmax_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"

@@ -1,7 +1,7 @@
 /* Runs one pass for each dimension that changes: [outer][grad][inner] becomes [outer][x][inner]. */
 #include "ops/shape/adjoint_impl.h"
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/threads/threads_impl.h"

@@ -1,7 +1,7 @@
 /* Concatenation along one dimension. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/shape/slabs_impl.h"

@@ -1,7 +1,7 @@
 /* Parts of a tensor along one dimension: slice, split. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/shape/adjoint_impl.h"

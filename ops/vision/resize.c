@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/shape/adjoint_impl.h"

@@ -1,4 +1,4 @@
-#include "dispatch/profile.h"
+#include "dispatch/profile/profile.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "graph/analysis/alias_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"

@@ -5,7 +5,7 @@
  * of all ways and reorders is minimal. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "dispatch/select_impl.h"
 #include "graph/analysis/weights_impl.h"
 #include "graph/ir/graph_impl.h"

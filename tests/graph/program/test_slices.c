@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dispatch/prepared_impl.h"
-#include "dispatch/profile.h"
+#include "dispatch/profile/profile.h"
 #include "freeze/freeze.h"
 #include "graph/program/plan_slices_impl.h"
 #include "kernels/isa_impl.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "dispatch/pack_impl.h"
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"

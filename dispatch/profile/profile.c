@@ -1,11 +1,11 @@
 /* Recording. The first run is recorded with all operators and reorders; later runs only with the
  * times of these. */
-#include "dispatch/profile.h"
+#include "dispatch/profile/profile.h"
 
 #include <string.h>
 
 #include "dispatch/prepared_impl.h"
-#include "dispatch/profile_impl.h"
+#include "dispatch/profile/profile_impl.h"
 #include "dispatch/select_impl.h"
 
 /* ---- path of the running module ---- */

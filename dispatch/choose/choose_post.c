@@ -1,5 +1,5 @@
 /* Translates elementwise functions and post-ops to those of oneDNN. */
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 #include "dispatch/post_impl.h"
 
 /* The table omits functions that oneDNN computes badly: exp returns infinity for NaN, log loses

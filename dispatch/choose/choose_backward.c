@@ -3,7 +3,7 @@
  * operator's source and result. */
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 
 #define MAX_FORMATS 16
 

@@ -5,8 +5,8 @@
  * implementation. So these functions ask oneDNN for a primitive for each candidate pair of formats.
  * They reject reference implementations, which they recognise by name, and compare the others by
  * estimated time. */
-#ifndef TESSERA_DISPATCH_CHOOSE_IMPL_H
-#define TESSERA_DISPATCH_CHOOSE_IMPL_H
+#ifndef TESSERA_DISPATCH_CHOOSE_CHOOSE_IMPL_H
+#define TESSERA_DISPATCH_CHOOSE_CHOOSE_IMPL_H
 
 #include "dispatch/prepared_impl.h"
 #include "tensor/info_impl.h"

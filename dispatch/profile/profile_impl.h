@@ -1,8 +1,8 @@
 /* Internals of profiles: the recorded events, and the nodes made from them. */
-#ifndef TESSERA_DISPATCH_PROFILE_IMPL_H
-#define TESSERA_DISPATCH_PROFILE_IMPL_H
+#ifndef TESSERA_DISPATCH_PROFILE_PROFILE_IMPL_H
+#define TESSERA_DISPATCH_PROFILE_PROFILE_IMPL_H
 
-#include "dispatch/profile.h"
+#include "dispatch/profile/profile.h"
 #include "tensor/context_impl.h"
 
 /* Bytes that an operator wrote in the first run. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch/profile_impl.h"
+#include "dispatch/profile/profile_impl.h"
 
 /* State while nodes are made. The conversion of a call's input is recorded before the call. It is
  * stored at the end of `inside` and counts as waiting until the record of the call is read. A plan

@@ -1,6 +1,6 @@
 /* Chooses formats: creates a primitive for each candidate, rejects reference implementations by
  * name, compares estimated times. */
-#include "dispatch/choose_impl.h"
+#include "dispatch/choose/choose_impl.h"
 
 #include <string.h>
 

@@ -12,8 +12,8 @@
  *
  * During each run, a profile records all operators of its context, whether a plan (compiled graph)
  * or dispatch runs them. Destroy it before its context. */
-#ifndef TESSERA_DISPATCH_PROFILE_H
-#define TESSERA_DISPATCH_PROFILE_H
+#ifndef TESSERA_DISPATCH_PROFILE_PROFILE_H
+#define TESSERA_DISPATCH_PROFILE_PROFILE_H
 
 #include "dispatch/dispatch.h"
 
