@@ -17,7 +17,10 @@
  *
  * Another method may write a value that is stored in an attribute. If the value outlives the run,
  * as constants and attribute values do, this counts as a write. Different attribute paths are
- * assumed not to alias; a caller that has the module can check that. */
+ * assumed not to alias; a caller that has the module can check that.
+ *
+ * The folder graph/analysis contains what passes and programs must know about a graph and do not
+ * change: aliases, lifetimes, attributes, weights, what is kept. */
 #ifndef TESSERA_GRAPH_ANALYSIS_ALIAS_IMPL_H
 #define TESSERA_GRAPH_ANALYSIS_ALIAS_IMPL_H
 

@@ -1,4 +1,7 @@
-/* Internals of graphs: storage, limits, types, builtins. */
+/* Internals of graphs: storage, limits, types, builtins.
+ *
+ * The folder graph/ir contains graphs as data: values, types, sizes, text, and how one graph is
+ * rewritten to another. */
 #ifndef TESSERA_GRAPH_IR_GRAPH_IMPL_H
 #define TESSERA_GRAPH_IR_GRAPH_IMPL_H
 

@@ -1,4 +1,7 @@
-/* Plan methods: functions that freezing, saving and loading use. */
+/* Plan methods: functions that freezing, saving and loading use.
+ *
+ * The folder graph/method contains graphs as methods of modules: tracing, specialising to sizes,
+ * and the programs that a method has for each set of sizes. */
 #ifndef TESSERA_GRAPH_METHOD_METHOD_IMPL_H
 #define TESSERA_GRAPH_METHOD_METHOD_IMPL_H
 

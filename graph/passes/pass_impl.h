@@ -1,4 +1,7 @@
-/* Internals of passes: rewriting, trace notes, and the passes by name. */
+/* Internals of passes: rewriting, trace notes, and the passes by name.
+ *
+ * The folder graph/passes contains the passes and their driver. Passes of one kind are in
+ * folders. */
 #ifndef TESSERA_GRAPH_PASSES_PASS_IMPL_H
 #define TESSERA_GRAPH_PASSES_PASS_IMPL_H
 

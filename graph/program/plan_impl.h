@@ -1,4 +1,7 @@
-/* Data structures of plans, used for building and running. */
+/* Data structures of plans, used for building and running.
+ *
+ * The folder graph/program contains what runs a graph: plans of operators, and programs, which
+ * run plans between the nodes of control flow. */
 #ifndef TESSERA_GRAPH_PROGRAM_PLAN_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_PLAN_IMPL_H
 

@@ -1,5 +1,8 @@
 /* Functions of float arrays, such as activations: dst[i] = f(src[i]). src and dst may be the same
- * array. NaN stays NaN. */
+ * array. NaN stays NaN.
+ *
+ * The folder kernels/elementwise contains the functions of one and two elements, their slopes,
+ * and the loops over rows that call them. */
 #ifndef TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 #define TESSERA_KERNELS_ELEMENTWISE_FUNCTIONS_IMPL_H
 

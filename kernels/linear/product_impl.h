@@ -6,7 +6,10 @@
  * oneDNN calls AB16b32a. Rows of x are copied as groups, [group][inputs][rows of the group]. The
  * sums of a group fit in the registers. Groups have nearly equal sizes, because small ones are
  * inefficient. Each thread computes some blocks of outputs. The weights of a range of inputs are
- * multiplied with all groups while they are in the second-level cache. */
+ * multiplied with all groups while they are in the second-level cache.
+ *
+ * The folder kernels/linear contains products of matrices: of many rows, of few rows, with
+ * Strassen's algorithm, with weights that are read once, and the gradients of weights. */
 #ifndef TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 #define TESSERA_KERNELS_LINEAR_PRODUCT_IMPL_H
 

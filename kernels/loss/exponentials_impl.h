@@ -1,4 +1,6 @@
-/* Loop that the loss operators use for a row of scores. */
+/* Loop that the loss operators use for a row of scores.
+ *
+ * The folder kernels/loss contains the loops of ops/loss. */
 #ifndef TESSERA_KERNELS_LOSS_EXPONENTIALS_IMPL_H
 #define TESSERA_KERNELS_LOSS_EXPONENTIALS_IMPL_H
 

@@ -14,7 +14,10 @@
  *
  * lstm can use Strassen's algorithm (kernels/linear/strassen_impl.h), which divides matrices into
  * quarters. A quarter of the weight has half of the inputs, and gates (i, f) or (g, o). The packed
- * form [blocks][7][inputs / 2][gates / 2][lanes] holds the weight factors of all 7 products. */
+ * form [blocks][7][inputs / 2][gates / 2][lanes] holds the weight factors of all 7 products.
+ *
+ * The folder kernels/recurrent contains the loops of lstm and gru cells, and of layers over
+ * sequences. */
 #ifndef TESSERA_KERNELS_RECURRENT_SEQUENCE_IMPL_H
 #define TESSERA_KERNELS_RECURRENT_SEQUENCE_IMPL_H
 

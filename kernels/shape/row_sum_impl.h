@@ -4,7 +4,10 @@
  *                 taps[t].weight * from[o][taps[t].index][j]
  *
  * Resize and the gradients of resize, pad and slice are such sums. One thread sums all taps of an
- * element, in order, so results do not depend on the number of threads. */
+ * element, in order, so results do not depend on the number of threads.
+ *
+ * The folder kernels/shape contains the loops of ops/shape that compute; operators that only
+ * copy have none. */
 #ifndef TESSERA_KERNELS_SHAPE_ROW_SUM_IMPL_H
 #define TESSERA_KERNELS_SHAPE_ROW_SUM_IMPL_H
 

@@ -1,6 +1,8 @@
 /* A builder for networks. It stores the first failure, so that the code of a network is a list of
  * its layers without error checks. A function that cannot create a module returns NULL, and all
- * functions accept NULL modules. */
+ * functions accept NULL modules.
+ *
+ * The folder module/zoo contains the networks of module/zoo.h, one source for each family. */
 #ifndef TESSERA_MODULE_ZOO_ZOO_IMPL_H
 #define TESSERA_MODULE_ZOO_ZOO_IMPL_H
 
