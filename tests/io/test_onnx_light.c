@@ -84,10 +84,11 @@ static bool is_layer(const graph_node_t *node)
 
 static void scale(context_t *ctx, tensor_t *x, float factor, float shift)
 {
-    void *elements = NULL;
-    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &elements));
-    for (int64_t i = 0; i < info_numel(tensor_info(x)); i++)
-        ((float *)elements)[i] = shift + factor * ((float *)elements)[i];
+    void *data = NULL;
+    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &data));
+    float *elements = data;
+    const int64_t n = info_numel(tensor_info(x));
+    for (int64_t i = 0; i < n; i++) elements[i] = shift + factor * elements[i];
 }
 
 /* Makes random weights. Their variance is 2 / fan-in, which keeps the size of activations with
@@ -103,13 +104,13 @@ static tensor_t *draw(context_t *ctx, const graph_node_t *reader, int operand,
     int64_t fan_in = 1;
     tensor_t *x = NULL;
     for (int d = 1; d < info->rank; d++) fan_in *= info->sizes[d];
-    if (is_scale) {
-        CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, info->rank, info->sizes, &x));
+    /* The width of a uniform distribution is its standard deviation times the root of 12. */
+    const float width = sqrtf(12.0f) * (is_weight ? sqrtf(2.0f / (float)fan_in) : 0.1f);
+    CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, info->rank, info->sizes, &x));
+    if (is_scale)
         scale(ctx, x, 1.0f, 0.5f);
-    } else {
-        CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, info->rank, info->sizes, &x));
-        scale(ctx, x, is_weight ? sqrtf(2.0f / (float)fan_in) : 0.1f, 0.0f);
-    }
+    else
+        scale(ctx, x, width, -width / 2.0f);
     return x;
 }
 
