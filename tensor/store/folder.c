@@ -127,6 +127,7 @@ static void remove_if_stale(int folder, const char *name)
     close(file);
 }
 
+/* `name` has less than STORE_NAME_MAX characters. */
 static bool add_file(const allocator_t *allocator, files_t *files, const char *name,
                      const struct stat *about)
 {
@@ -139,7 +140,7 @@ static bool add_file(const allocator_t *allocator, files_t *files, const char *n
         *files = (files_t){items, files->n, capacity};
     }
     file_t *file = &files->items[files->n++];
-    snprintf(file->name, sizeof file->name, "%s", name);
+    memcpy(file->name, name, strlen(name) + 1);
     file->n_bytes = about->st_size;
     file->used = about->st_mtime;
     return true;

@@ -1,4 +1,6 @@
-/* Internals of the store: names of forms, finding and adding them, and the files. */
+/* Internals of the store: names of forms, finding and adding them, and the files.
+ *
+ * The folder tensor/store contains the store of packed forms that all processes of a user share. */
 #ifndef TESSERA_TENSOR_STORE_STORE_IMPL_H
 #define TESSERA_TENSOR_STORE_STORE_IMPL_H
 

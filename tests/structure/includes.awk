@@ -1,7 +1,7 @@
 BEGIN {
     split("tensor kernels dispatch ops module graph freeze train io", folders)
     for (i in folders) place[folders[i]] = i + 0
-    order("tensor", "base . text sym threads onednn convert file")
+    order("tensor", "base . text sym threads onednn file store convert")
     order("module", ". layers zoo")
     order("graph", "ir analysis program passes method")
     order("graph/passes", ". fold precision layout")
