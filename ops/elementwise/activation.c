@@ -400,12 +400,6 @@ ACTIVATION(relu6, CLAMP, NULL, NONE, x, COUNT, 0, OUT, g, OURS, NO_ONNX, (FLOATS
 
 /* ---- public ---- */
 
-static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, attrs_t attrs,
-                     tensor_t **out)
-{
-    return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
-}
-
 const opdef_t *activation_operator(eltwise_t eltwise)
 {
     static const opdef_t *const ops[ELTWISE_COUNT] = {
@@ -421,8 +415,9 @@ status_t activation_call(context_t *ctx, eltwise_t eltwise, double alpha, double
                          const tensor_t *x, tensor_t **out)
 {
     const bool is_relu6 = eltwise == ELTWISE_CLAMP && alpha == 0 && beta == 6;
-    return call(ctx, is_relu6 ? &op_def_relu6 : activation_operator(eltwise), x,
-                (attrs_t){alpha, beta, eltwise == ELTWISE_GELU_TANH}, out);
+    const attrs_t attrs = {alpha, beta, eltwise == ELTWISE_GELU_TANH};
+    return dispatch_run(ctx, is_relu6 ? &op_def_relu6 : activation_operator(eltwise), &attrs, 1, &x,
+                        NULL, out);
 }
 
 #define DECLARED_NONE
@@ -437,7 +432,8 @@ status_t activation_call(context_t *ctx, eltwise_t eltwise, double alpha, double
 #define ACTIVATION(op_name, NAME, layer, parameters, ...)                                          \
     status_t op_##op_name(context_t *ctx, const tensor_t *x DECLARED_##parameters, tensor_t **out) \
     {                                                                                              \
-        return call(ctx, &op_def_##op_name, x, (attrs_t){PASSED_##parameters}, out);               \
+        const attrs_t attrs = {PASSED_##parameters};                                               \
+        return dispatch_run(ctx, &op_def_##op_name, &attrs, 1, &x, NULL, out);                     \
     }                                                                                              \
     status_t op_##op_name##_(context_t *ctx, tensor_t *x DECLARED_##parameters)                    \
     {                                                                                              \
