@@ -110,7 +110,11 @@ typedef enum kernel_flag {
     KERNEL_NEEDS_ELEMENTS = 1 << 2,
     /* Kernels with this flag compete: the one with the lowest estimated time is chosen, including
      * reorders of inputs. Kernels without the flag are tried only if none of these accepts. */
-    KERNEL_COMPETES = 1 << 3
+    KERNEL_COMPETES = 1 << 3,
+    /* The store (tensor/store/store.h) may keep what `pack` writes, for other processes and later
+     * versions of the program. Only for kernels of this library: a form's name in the store does
+     * not tell programs' own kernels apart. */
+    KERNEL_IS_STORED = 1 << 4
 } kernel_flag_t;
 
 /* A kernel: one implementation of an operator. */

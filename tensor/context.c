@@ -65,9 +65,8 @@ struct context {
     uint64_t random[4];
     context_t **workers; /* [n_workers] */
     int n_workers, worker_capacity;
-    char *store_path; /* folder of the store; NULL: no store. A worker uses that of its context */
+    char *store_path; /* folder of the store; NULL: no store, as in workers */
     int64_t store_bytes;
-    bool is_worker;
     bool is_limited; /* the allocator was made by allocator_limit for this context */
     interrupts_t own;
     interrupts_t *interrupts; /* &own; in a worker, those of the context for which it works */
@@ -387,9 +386,6 @@ static status_t make_worker(context_t *ctx, context_t **out_worker)
     worker->plan_bytes = ctx->plan_bytes;
     worker->cpu_cache = ctx->cpu_cache;
     worker->interrupts = ctx->interrupts;
-    worker->store_path = ctx->store_path;
-    worker->store_bytes = ctx->store_bytes;
-    worker->is_worker = true;
     worker->trace_file = -1;
     context_seed(worker, 0);
     status_t status = onednn_stream_create(worker, &worker->stream);
@@ -439,7 +435,7 @@ void context_destroy(context_t *ctx)
     end_slots(ctx);
     if (ctx->stream != NULL) onednn_stream_destroy(ctx, ctx->stream);
     context_put(ctx, ctx->scratch);
-    if (!ctx->is_worker) context_put(ctx, ctx->store_path);
+    context_put(ctx, ctx->store_path);
     if (ctx->trace_file >= 0) close(ctx->trace_file);
     allocator_t allocator = ctx->allocator;
     const bool is_limited = ctx->is_limited;

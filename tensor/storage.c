@@ -28,7 +28,7 @@ struct buffer {
 struct storage {
     atomic_int n_references;
     atomic_bool is_packable;
-    atomic_bool is_constant;
+    atomic_bool is_stored; /* forms of a kernel go to the store */
     atomic_bool may_shed;
     atomic_bool is_exposed; /* the user has a pointer to the bytes */
     int n_returns;          /* number of writes since the last write to a form that had to restore
@@ -103,7 +103,7 @@ static void init_storage(context_t *ctx, storage_t *storage, buffer_t *buffer, b
 {
     atomic_init(&storage->n_references, 1);
     atomic_init(&storage->is_packable, false);
-    atomic_init(&storage->is_constant, false);
+    atomic_init(&storage->is_stored, false);
     atomic_init(&storage->may_shed, false);
     atomic_init(&storage->is_exposed, false);
     storage->n_returns = 0;
@@ -463,15 +463,15 @@ void storage_set_packable(storage_t *storage, bool is_packable)
     atomic_store(&storage->is_packable, is_packable);
 }
 
-bool storage_is_constant(const storage_t *storage)
+bool storage_is_stored(const storage_t *storage)
 {
-    return atomic_load(&storage->is_constant);
+    return atomic_load(&storage->is_stored);
 }
 
-void storage_set_constant(storage_t *storage)
+void storage_set_constant(storage_t *storage, bool is_stored)
 {
     atomic_store(&storage->is_packable, true);
-    atomic_store(&storage->is_constant, true);
+    atomic_store(&storage->is_stored, is_stored);
 }
 
 void storage_lock(storage_t *storage)

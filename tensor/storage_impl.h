@@ -116,10 +116,10 @@ bool storage_is_read_only(const storage_t *storage);
 bool storage_is_packable(const storage_t *storage);
 void storage_set_packable(storage_t *storage, bool is_packable);
 
-/* Marks a weight as packable that is a constant of a graph: its forms also go to the store
- * (tensor/store/store.h). */
-bool storage_is_constant(const storage_t *storage);
-void storage_set_constant(storage_t *storage);
+/* Marks a weight as packable that is a constant of a graph. is_stored: its forms for this kernel go
+ * to the store (tensor/store/store.h). */
+void storage_set_constant(storage_t *storage, bool is_stored);
+bool storage_is_stored(const storage_t *storage);
 
 /* The list of forms. Lock the storage to read or change the list, but not to test it for NULL. */
 void storage_lock(storage_t *storage);

@@ -194,7 +194,7 @@ static status_t convert_constant(build_t *b, const tensor_t *tensor, const tenso
                                  const kernel_t *kernel, tensor_t **out_settled)
 {
     if (kernel == NULL) return convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, out_settled);
-    storage_set_constant(tensor->storage);
+    storage_set_constant(tensor->storage, (kernel->flags & KERNEL_IS_STORED) != 0);
     TRY(pack_weight(b->ctx, kernel, tensor, want, out_settled));
     b->plan->weight_bytes += info_bytes(want);
     return STATUS_OK;

@@ -232,6 +232,6 @@ static status_t conv_parities_run(context_t *ctx, const prepared_t *prepared, vo
 const kernel_t conv_parities = {.name = "parities",
                                 .prepare = conv_parities_prepare,
                                 .run = conv_parities_run,
-                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
-                                         KERNEL_COMPETES,
+                                .flags = KERNEL_IS_STORED | KERNEL_FUSES_POST_OPS |
+                                         KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES,
                                 .pack = conv_parities_pack};

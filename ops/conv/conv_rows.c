@@ -135,6 +135,6 @@ static status_t conv_rows_run(context_t *ctx, const prepared_t *prepared, void *
 const kernel_t conv_rows = {.name = "rows",
                             .prepare = conv_rows_prepare,
                             .run = conv_rows_run,
-                            .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
-                                     KERNEL_COMPETES,
+                            .flags = KERNEL_IS_STORED | KERNEL_FUSES_POST_OPS |
+                                     KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES,
                             .pack = conv_rows_pack};

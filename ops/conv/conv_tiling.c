@@ -115,5 +115,5 @@ const kernel_t conv_transpose_tiling = {.name = "tiling",
                                         .prepare = conv_tiling_prepare,
                                         .run = conv_tiling_run,
                                         .pack = conv_tiling_pack,
-                                        .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
-                                                 KERNEL_COMPETES};
+                                        .flags = KERNEL_IS_STORED | KERNEL_FUSES_POST_OPS |
+                                                 KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES};

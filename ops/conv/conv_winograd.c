@@ -354,7 +354,7 @@ static status_t conv_winograd_run(context_t *ctx, const prepared_t *prepared, vo
     const kernel_t conv_winograd_##size = {.name = "winograd_" #size,                              \
                                            .prepare = prepare_##size,                              \
                                            .run = conv_winograd_run,                               \
-                                           .flags = KERNEL_FUSES_POST_OPS |                        \
+                                           .flags = KERNEL_IS_STORED | KERNEL_FUSES_POST_OPS |     \
                                                     KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES,       \
                                            .pack = conv_winograd_pack}
 

@@ -619,8 +619,11 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = prepare_native, .run = run_native, .pack = pack};
+static const kernel_t native = {.name = "native",
+                                .prepare = prepare_native,
+                                .run = run_native,
+                                .flags = KERNEL_IS_STORED,
+                                .pack = pack};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */

@@ -423,7 +423,7 @@ static const kernel_t floats = {.name = "floats",
                                 .prepare = prepare_floats,
                                 .run = run_floats,
                                 .pack = pack_floats,
-                                .flags = KERNEL_NEEDS_ELEMENTS};
+                                .flags = KERNEL_IS_STORED | KERNEL_NEEDS_ELEMENTS};
 
 /* ---- our own kernel: problems that oneDNN does not support ---- */
 

@@ -313,6 +313,6 @@ static void destroy(void *state)
 const kernel_t recurrent_onednn = {.name = "onednn",
                                    .prepare = prepare,
                                    .run = run,
-                                   .flags = KERNEL_NEEDS_ELEMENTS,
+                                   .flags = KERNEL_IS_STORED | KERNEL_NEEDS_ELEMENTS,
                                    .pack = pack,
                                    .destroy = destroy};

@@ -215,10 +215,10 @@ static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *c
 const kernel_t recurrent_sequence = {.name = "sequence",
                                      .prepare = prepare,
                                      .run = run,
-                                     .flags = KERNEL_NEEDS_ELEMENTS,
+                                     .flags = KERNEL_IS_STORED | KERNEL_NEEDS_ELEMENTS,
                                      .pack = pack};
 const kernel_t recurrent_strassen = {.name = "strassen",
                                      .prepare = prepare_strassen,
                                      .run = run_strassen,
-                                     .flags = KERNEL_NEEDS_ELEMENTS,
+                                     .flags = KERNEL_IS_STORED | KERNEL_NEEDS_ELEMENTS,
                                      .pack = pack_halves};

@@ -98,10 +98,30 @@ static void shed_plain(const tensor_t *tensor, const form_t *form)
     if (info_bytes(&form->from) == storage_bytes(tensor->storage)) storage_unload(tensor->storage);
 }
 
+/* Packs a constant, and adds the result to the store. If the bytes are those of a mapped file,
+ * packs a copy: another program could change the file between the computation of the name and the
+ * packing, and the store would have a wrong form under this name. */
+static status_t pack_and_store(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
+                               const void *bytes, bool is_own, const tensor_info_t *want,
+                               reorder_cause_t cause, store_key_t *key, tensor_t **out_tensor)
+{
+    void *copy = NULL;
+    const size_t n_bytes = info_bytes(from);
+    if (!is_own) {
+        TRY(context_get(ctx, n_bytes, "a copy of a weight", &copy));
+        bytes = memcpy(copy, bytes, n_bytes);
+    }
+    const bool is_stored = is_own || store_name(ctx, from, bytes, want, key);
+    const status_t status = convert_pack(ctx, pack, from, bytes, want, cause, out_tensor);
+    context_put(ctx, copy);
+    if (status == STATUS_OK && is_stored) store_put(ctx, key, *out_tensor);
+    return status;
+}
+
 /* Packs a constant by a kernel's function, or finds the result in the store. */
 static status_t find_or_pack(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
-                             const void *bytes, const tensor_info_t *want, reorder_cause_t cause,
-                             bool *out_is_made, tensor_t **out_tensor)
+                             const void *bytes, bool is_own, const tensor_info_t *want,
+                             reorder_cause_t cause, bool *out_is_made, tensor_t **out_tensor)
 {
     store_key_t key;
     const bool is_stored = store_name(ctx, from, bytes, want, &key);
@@ -112,9 +132,8 @@ static status_t find_or_pack(context_t *ctx, convert_pack_t pack, const tensor_i
         context_counters(ctx)->weights_mapped++;
         return STATUS_OK;
     }
-    TRY(convert_pack(ctx, pack, from, bytes, want, cause, out_tensor));
-    if (is_stored) store_put(ctx, &key, *out_tensor);
-    return STATUS_OK;
+    if (!is_stored) return convert_pack(ctx, pack, from, bytes, want, cause, out_tensor);
+    return pack_and_store(ctx, pack, from, bytes, is_own, want, cause, &key, out_tensor);
 }
 
 /* The storage must be locked. */
@@ -126,8 +145,9 @@ static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t
     const void *bytes = NULL;
     tensor_t *made = NULL;
     TRY(find_elements(ctx, tensor, want, cause, &info, &bytes));
-    if (pack != NULL && storage_is_constant(tensor->storage))
-        TRY(find_or_pack(ctx, pack, info, bytes, want, cause, out_is_made, &made));
+    if (pack != NULL && storage_is_stored(tensor->storage))
+        TRY(find_or_pack(ctx, pack, info, bytes, !storage_is_read_only(tensor->storage), want,
+                         cause, out_is_made, &made));
     else
         TRY(convert_pack(ctx, pack, info, bytes, want, cause, &made));
     status_t status = keep(ctx, tensor, made, out_form);

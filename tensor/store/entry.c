@@ -1,8 +1,8 @@
 #define _GNU_SOURCE /* for flock and O_NOFOLLOW */
 
 /* Files of the store: a header of 4096 bytes, then the elements of one form. A file is written
- * under another name and renamed when it is complete. It is not synced: if the system crashes, its
- * checksum is wrong, and the form is made again. */
+ * under another name and renamed when it is complete. It is not synced: after a crash of the system
+ * the file may be damaged; then its checksum is wrong, and the form is made again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,11 +26,11 @@
 typedef struct entry_header {
     char magic[8];
     uint32_t version, byte_order;
-    uint64_t n_bytes; /* bytes that the elements need */
-    uint64_t elements[2];
+    uint64_t n_elements;       /* bytes of the elements */
+    uint64_t elements_hash[2]; /* hash of the elements */
     char text[STORE_TEXT_MAX];
     char unused[STORE_HEADER - STORE_TEXT_MAX - 56];
-    uint64_t checksum[2]; /* hash of everything before */
+    uint64_t header_hash[2]; /* hash of everything before */
 } entry_header_t;
 _Static_assert(sizeof(entry_header_t) == STORE_HEADER, "the elements follow the header");
 
@@ -70,18 +70,21 @@ void store_hash(const unsigned char *secret, int n_threads, const void *bytes, s
 
 static void hash_header(const store_t *store, const entry_header_t *header, uint64_t *out_hash)
 {
-    file_hash_keyed(header, offsetof(entry_header_t, checksum), store->secret, STORE_SECRET,
+    file_hash_keyed(header, offsetof(entry_header_t, header_hash), store->secret, STORE_SECRET,
                     out_hash);
 }
 
 /* ---- reading ---- */
 
-static bool read_whole(int file, void *bytes, size_t n_bytes)
+/* Returns false on an error. *out_is_short: the file ended. */
+static bool read_whole(int file, void *bytes, size_t n_bytes, bool *out_is_short)
 {
-    for (size_t done = 0; done < n_bytes;) {
+    *out_is_short = false;
+    for (size_t done = 0; done < n_bytes && !*out_is_short;) {
         const ssize_t n = pread(file, (char *)bytes + done, n_bytes - done, (off_t)done);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
+        if (n < 0) return false;
+        *out_is_short = n == 0;
         done += (size_t)n;
     }
     return true;
@@ -89,13 +92,13 @@ static bool read_whole(int file, void *bytes, size_t n_bytes)
 
 static bool is_valid(const store_t *store, const entry_header_t *header, size_t file_bytes)
 {
-    uint64_t checksum[2];
-    hash_header(store, header, checksum);
+    uint64_t hash[2];
+    hash_header(store, header, hash);
     return memcmp(header->magic, ENTRY_MAGIC, sizeof header->magic) == 0 &&
            header->version == ENTRY_VERSION && header->byte_order == BYTE_ORDER_MARK &&
-           memcmp(checksum, header->checksum, sizeof checksum) == 0 &&
+           memcmp(hash, header->header_hash, sizeof hash) == 0 &&
            memchr(header->text, '\0', sizeof header->text) != NULL &&
-           header->n_bytes == file_bytes - STORE_HEADER;
+           header->n_elements == file_bytes - STORE_HEADER;
 }
 
 bool store_is_private(const struct stat *about)
@@ -103,11 +106,12 @@ bool store_is_private(const struct stat *about)
     return about->st_uid == geteuid() && (about->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Sets the time of the last use, at most once an hour. */
-static void touch(int file, const struct stat *about)
+void store_touch(int file)
 {
+    struct stat about;
     const time_t now = time(NULL);
-    if (now - about->st_mtime >= 3600 || now < about->st_mtime) (void)futimens(file, NULL);
+    if (fstat(file, &about) == 0 && (now - about.st_mtime >= 3600 || now < about.st_mtime))
+        (void)futimens(file, NULL);
 }
 
 int store_open_entry(const store_t *store, const char *name, char *out_text, size_t *out_n_bytes,
@@ -115,45 +119,48 @@ int store_open_entry(const store_t *store, const char *name, char *out_text, siz
 {
     entry_header_t header;
     struct stat about;
+    bool is_short = false;
     *out_is_damaged = false;
     const int file = openat(store->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return -1;
-    const bool is_ours = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
-                         store_is_private(&about);
-    *out_is_damaged = is_ours &&
-                      (about.st_size <= STORE_HEADER || !read_whole(file, &header, sizeof header) ||
-                       !is_valid(store, &header, (size_t)about.st_size));
-    if (!is_ours || *out_is_damaged) {
+    const bool is_read = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+                         store_is_private(&about) &&
+                         read_whole(file, &header, sizeof header, &is_short);
+    *out_is_damaged = is_read && (is_short || about.st_size <= STORE_HEADER ||
+                                  !is_valid(store, &header, (size_t)about.st_size));
+    if (!is_read || *out_is_damaged) {
         close(file);
         return -1;
     }
     memcpy(out_text, header.text, sizeof header.text);
-    *out_n_bytes = header.n_bytes;
-    touch(file, &about);
+    *out_n_bytes = header.n_elements;
     return file;
 }
 
-file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file)
+file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file,
+                                bool *out_is_damaged)
 {
     file_mapping_t *mapping = NULL;
-    uint64_t elements[2];
+    uint64_t hash[2];
+    *out_is_damaged = false;
     scope_attempt(ctx);
     (void)scope_attempt_end(ctx, file_map_open(ctx, "the store", file, &mapping), true);
     close(file);
     if (mapping == NULL) return NULL;
     const entry_header_t *header = file_bytes(mapping);
     /* The size was checked before the file was mapped; it may have changed. */
-    if (file_size(mapping) == STORE_HEADER + header->n_bytes) {
-        store_hash(store->secret, context_threads(ctx), header + 1, header->n_bytes, elements);
-        if (memcmp(elements, header->elements, sizeof elements) == 0) return mapping;
+    if (file_size(mapping) == STORE_HEADER + header->n_elements) {
+        store_hash(store->secret, context_threads(ctx), header + 1, header->n_elements, hash);
+        if (memcmp(hash, header->elements_hash, sizeof hash) == 0) return mapping;
     }
+    *out_is_damaged = true;
     file_release(mapping);
     return NULL;
 }
 
 /* ---- writing ---- */
 
-#define WRITE_BYTES ((size_t)4 << 20) /* written between two looks at is_ending */
+#define WRITE_BYTES ((size_t)4 << 20) /* bytes per write; is_ending is checked before each */
 
 static bool write_bytes(int file, const void *bytes, size_t n_bytes, const atomic_bool *is_ending)
 {
@@ -169,22 +176,32 @@ static bool write_bytes(int file, const void *bytes, size_t n_bytes, const atomi
     return true;
 }
 
-/* Opens and locks the temporary file of an entry. A file that exists, but is not locked, was left
- * by a process that was killed. Returns -1 on failure; *out_is_busy: another process is writing. */
-static int open_temporary(const store_t *store, const char *name, bool *out_is_busy)
+bool store_lock_file(int folder, const char *name, int file, bool *out_is_held)
 {
-    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
     struct stat about, now;
-    *out_is_busy = false;
+    const bool is_locked = flock(file, LOCK_EX | LOCK_NB) == 0;
+    *out_is_held = !is_locked && errno == EWOULDBLOCK;
+    if (!is_locked) return false;
+    *out_is_held = fstat(file, &about) != 0 ||
+                   fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+                   about.st_ino != now.st_ino || about.st_dev != now.st_dev;
+    return !*out_is_held;
+}
+
+/* Opens and locks the temporary file of an entry. If it exists but is not locked, a process that
+ * was killed has left it. Returns -1 on failure. *out_is_held: leave this form to others. */
+static int open_temporary(const store_t *store, const char *name, bool *out_is_held)
+{
+    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat about;
+    *out_is_held = false;
     const int file = openat(store->folder, name, flags, S_IRUSR | S_IWUSR);
     if (file < 0) return -1;
-    *out_is_busy = flock(file, LOCK_EX | LOCK_NB) != 0;
-    /* The writer that had the lock before may have renamed or removed the file meanwhile. */
-    if (!*out_is_busy)
-        *out_is_busy = fstat(file, &about) != 0 ||
-                       fstatat(store->folder, name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
-                       about.st_ino != now.st_ino || about.st_dev != now.st_dev;
-    if (!*out_is_busy && store_is_private(&about) && ftruncate(file, 0) == 0) return file;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || !store_is_private(&about))
+        *out_is_held = true;
+    else if (store_lock_file(store->folder, name, file, out_is_held) && ftruncate(file, 0) == 0)
+        return file;
+    if (!*out_is_held) (void)unlinkat(store->folder, name, 0);
     close(file);
     return -1;
 }
@@ -193,11 +210,11 @@ static bool write_file(const store_t *store, const store_key_t *key, const char 
                        int file, const void *bytes, size_t n_bytes, const atomic_bool *is_ending)
 {
     entry_header_t header = {
-        .version = ENTRY_VERSION, .byte_order = BYTE_ORDER_MARK, .n_bytes = n_bytes};
+        .version = ENTRY_VERSION, .byte_order = BYTE_ORDER_MARK, .n_elements = n_bytes};
     memcpy(header.magic, ENTRY_MAGIC, sizeof header.magic);
     memcpy(header.text, key->text, strlen(key->text));
-    store_hash(store->secret, 1, bytes, n_bytes, header.elements);
-    hash_header(store, &header, header.checksum);
+    store_hash(store->secret, 1, bytes, n_bytes, header.elements_hash);
+    hash_header(store, &header, header.header_hash);
     return write_bytes(file, &header, sizeof header, is_ending) &&
            write_bytes(file, bytes, n_bytes, is_ending) &&
            renameat(store->folder, temporary, store->folder, key->name) == 0;
@@ -206,12 +223,17 @@ static bool write_file(const store_t *store, const store_key_t *key, const char 
 bool store_write_entry(store_t *store, const store_key_t *key, const void *bytes, size_t n_bytes,
                        const atomic_bool *is_ending)
 {
-    char temporary[STORE_NAME_MAX + 8];
-    bool is_busy = false;
-    if (faccessat(store->folder, key->name, F_OK, 0) == 0) return true;
+    char temporary[STORE_NAME_MAX + 8], text[STORE_TEXT_MAX];
+    size_t n_stored = 0;
+    bool is_held = false, is_damaged = false;
+    const int stored = store_open_entry(store, key->name, text, &n_stored, &is_damaged);
+    if (stored >= 0) {
+        close(stored);
+        return true;
+    }
     snprintf(temporary, sizeof temporary, "%s.tmp", key->name);
-    const int file = open_temporary(store, temporary, &is_busy);
-    if (file < 0) return is_busy;
+    const int file = open_temporary(store, temporary, &is_held);
+    if (file < 0) return is_held;
     const bool is_done = write_file(store, key, temporary, file, bytes, n_bytes, is_ending);
     if (!is_done) (void)unlinkat(store->folder, temporary, 0);
     close(file);

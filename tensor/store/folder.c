@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* for getrandom, flock, O_DIRECTORY */
 
-/* The folder of a store: who may write to it, its secret, and its files. */
+/* The folder of a store: who may write to it, its secret, and its files. The user may keep other
+ * files in the same folder, so the store removes only files whose names have its own pattern. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,79 +9,129 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tensor/store/store_impl.h"
 
-#define SECRET_NAME "secret"
-
 /* ---- opening ---- */
 
-/* Makes the folder and the folders above it. */
+static bool is_mine(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && about.st_uid == geteuid();
+}
+
+/* Makes the folder and missing folders above it, in a folder of this user: root must not make
+ * folders in the home of another user. */
 static void make_folders(const char *path)
 {
-    char part[PATH_MAX];
+    char part[PATH_MAX], above[PATH_MAX] = ".";
     const size_t length = strlen(path);
     if (length >= sizeof part) return;
     for (size_t i = 1; i <= length; i++) {
         if (path[i] != '/' && path[i] != '\0') continue;
         memcpy(part, path, i);
         part[i] = '\0';
-        (void)mkdir(part, S_IRWXU);
+        if (access(part, F_OK) != 0 && (!is_mine(above) || mkdir(part, S_IRWXU) != 0)) return;
+        memcpy(above, part, i + 1);
     }
+}
+
+/* True if other machines may change the files: then reading a mapped file can raise a signal. */
+static bool is_remote(int folder)
+{
+    static const unsigned remote[] = {
+        0x6969,     /* NFS */
+        0x517b,     /* SMB */
+        0xff534d42, /* CIFS */
+        0xfe534d42, /* SMB 2 */
+        0x65735546, /* FUSE */
+        0x01021997, /* 9P */
+        0x0bd00bd0, /* Lustre */
+        0x00c36400, /* Ceph */
+        0x5346414f, /* AFS */
+    };
+    struct statfs about;
+    if (fstatfs(folder, &about) != 0) return true;
+    for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
+        if ((unsigned)about.f_type == remote[i]) return true;
+    return false;
 }
 
 int store_open_folder(const char *path)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     struct stat about;
-    /* A program that runs with another user's rights must not trust its environment. */
-    if (path == NULL || path[0] == '\0' || geteuid() != getuid()) return -1;
+    /* A program that runs with the rights of another user must not trust its environment. */
+    if (path == NULL || path[0] == '\0' || getauxval(AT_SECURE) != 0) return -1;
+    /* Nor does root follow a link that another user made. */
+    if (lstat(path, &about) == 0 && about.st_uid != geteuid()) return -1;
     int folder = open(path, flags);
     if (folder < 0 && errno == ENOENT) {
         make_folders(path);
         folder = open(path, flags);
     }
     if (folder < 0) return -1;
-    if (fstat(folder, &about) == 0 && store_is_private(&about)) return folder;
+    if (fstat(folder, &about) == 0 && store_is_private(&about) && !is_remote(folder)) return folder;
     close(folder);
     return -1;
 }
 
 /* ---- the secret ---- */
 
-static bool read_secret(int folder, unsigned char *out_secret, bool *out_is_missing)
+#define SECRET_NAME "tessera-store-key"
+#define SECRET_MAGIC "TESSKEY1"
+
+typedef struct secret_file {
+    char magic[8];
+    unsigned char secret[STORE_SECRET];
+} secret_file_t;
+
+/* *out_is_damaged: the file is there and can be read, but is no key. */
+static bool read_secret(int folder, unsigned char *out_secret, bool *out_is_damaged)
 {
     struct stat about;
+    secret_file_t content;
+    *out_is_damaged = false;
     const int file = openat(folder, SECRET_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    *out_is_missing = file < 0 && errno == ENOENT;
     if (file < 0) return false;
-    const bool is_read = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
-                         store_is_private(&about) && about.st_size == STORE_SECRET &&
-                         pread(file, out_secret, STORE_SECRET, 0) == STORE_SECRET;
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && store_is_private(&about)) {
+        const ssize_t n = pread(file, &content, sizeof content, 0);
+        *out_is_damaged = n >= 0 &&
+                          (n < (ssize_t)sizeof content ||
+                           memcmp(content.magic, SECRET_MAGIC, sizeof content.magic) != 0);
+        if (n == (ssize_t)sizeof content && !*out_is_damaged) {
+            memcpy(out_secret, content.secret, STORE_SECRET);
+            close(file);
+            return true;
+        }
+    }
     close(file);
-    return is_read;
+    return false;
 }
 
-/* Writes a new secret to a file with a name of its own, then links it. If another process has
- * linked its secret before, that one stays. */
+/* Writes a new secret to a temporary file, then links it. If another process was first, its secret
+ * stays. */
 static bool make_secret(int folder)
 {
-    unsigned char secret[STORE_SECRET];
-    static atomic_uint serial;
+    secret_file_t content;
+    uint64_t number;
     char name[64];
     bool is_made = false;
-    snprintf(name, sizeof name, "%s.%ld-%u.tmp", SECRET_NAME, (long)getpid(),
-             atomic_fetch_add(&serial, 1));
-    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) return false;
+    memcpy(content.magic, SECRET_MAGIC, sizeof content.magic);
+    if (getrandom(content.secret, STORE_SECRET, 0) != STORE_SECRET ||
+        getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return false;
+    snprintf(name, sizeof name, SECRET_NAME ".%016llx.tmp", (unsigned long long)number);
     const int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                             S_IRUSR | S_IWUSR);
     if (file < 0) return false;
-    if (write(file, secret, sizeof secret) == (ssize_t)sizeof secret)
+    if (write(file, &content, sizeof content) == (ssize_t)sizeof content && fsync(file) == 0)
         is_made = linkat(folder, name, folder, SECRET_NAME, 0) == 0 || errno == EEXIST;
     close(file);
     (void)unlinkat(folder, name, 0);
@@ -89,11 +140,10 @@ static bool make_secret(int folder)
 
 bool store_read_secret(int folder, unsigned char *out_secret)
 {
-    bool is_missing = false;
-    if (read_secret(folder, out_secret, &is_missing)) return true;
-    /* With another secret, no file of the store has the right name. */
-    if (!is_missing) (void)unlinkat(folder, SECRET_NAME, 0);
-    return make_secret(folder) && read_secret(folder, out_secret, &is_missing);
+    bool is_damaged = false;
+    if (read_secret(folder, out_secret, &is_damaged)) return true;
+    if (is_damaged) (void)unlinkat(folder, SECRET_NAME, 0);
+    return make_secret(folder) && read_secret(folder, out_secret, &is_damaged);
 }
 
 /* ---- listing ---- */
@@ -108,10 +158,23 @@ typedef struct files {
     int n, capacity;
 } files_t;
 
-static bool ends_with(const char *name, const char *end)
+/* True for `before`, n hexadecimal digits, and `after`. */
+static bool is_numbered(const char *name, const char *before, size_t n, const char *after)
 {
-    const size_t length = strlen(name), of_end = strlen(end);
-    return length >= of_end && strcmp(name + length - of_end, end) == 0;
+    const size_t length = strlen(before);
+    if (strncmp(name, before, length) != 0) return false;
+    name += length;
+    return strspn(name, "0123456789abcdef") >= n && strcmp(name + n, after) == 0;
+}
+
+static bool is_entry(const char *name)
+{
+    return is_numbered(name, "", 32, ".form");
+}
+
+static bool is_temporary(const char *name)
+{
+    return is_numbered(name, "", 32, ".form.tmp") || is_numbered(name, SECRET_NAME ".", 16, ".tmp");
 }
 
 /* Removes a temporary file if no process is writing it. A young file is kept, because its writer
@@ -119,15 +182,16 @@ static bool ends_with(const char *name, const char *end)
 static void remove_if_stale(int folder, const char *name)
 {
     struct stat about;
+    bool is_held = false;
     const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return;
-    if (fstat(file, &about) == 0 && llabs((long long)time(NULL) - about.st_mtime) > 60 &&
-        flock(file, LOCK_EX | LOCK_NB) == 0)
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+        llabs((long long)time(NULL) - (long long)about.st_mtime) > 60 &&
+        store_lock_file(folder, name, file, &is_held))
         (void)unlinkat(folder, name, 0);
     close(file);
 }
 
-/* `name` has less than STORE_NAME_MAX characters. */
 static bool add_file(const allocator_t *allocator, files_t *files, const char *name,
                      const struct stat *about)
 {
@@ -153,7 +217,8 @@ static int compare_used(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Lists the files of forms by their last use. Removes temporary files that were left. */
+/* Lists the entries, the least recently used first. Removes old temporary files that no process
+ * writes. */
 static bool read_folder(const allocator_t *allocator, int folder, files_t *files)
 {
     struct stat about;
@@ -163,8 +228,8 @@ static bool read_folder(const allocator_t *allocator, int folder, files_t *files
     if (entries == NULL && again >= 0) close(again);
     for (const struct dirent *entry; is_ok && (entry = readdir(entries)) != NULL;) {
         const char *name = entry->d_name;
-        if (ends_with(name, ".tmp")) remove_if_stale(folder, name);
-        if (!ends_with(name, ".form") || strlen(name) >= STORE_NAME_MAX) continue;
+        if (is_temporary(name)) remove_if_stale(folder, name);
+        if (!is_entry(name)) continue;
         if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode))
             is_ok = add_file(allocator, files, name, &about);
     }
@@ -198,13 +263,13 @@ static status_t visit_file(context_t *ctx, const store_t *store, const file_t *f
     const int open = store_open_entry(store, file->name, text, &n_bytes, &is_damaged);
     bool is_whole = open >= 0;
     if (is_whole && is_checked) {
-        file_mapping_t *mapping = store_map_entry(ctx, store, open);
+        file_mapping_t *mapping = store_map_entry(ctx, store, open, &is_damaged);
         is_whole = mapping != NULL;
         file_release(mapping);
     } else if (is_whole) {
         close(open);
     }
-    const store_entry_t entry = {file->name, text, file->n_bytes, file->used, is_whole};
+    const store_entry_t entry = {file->name, text, file->n_bytes, file->used, is_whole, is_damaged};
     return visit(user, &entry);
 }
 
@@ -245,7 +310,7 @@ typedef struct cleaning {
 static status_t remove_damaged(void *user, const store_entry_t *entry)
 {
     cleaning_t *cleaning = user;
-    if (!entry->is_whole && unlinkat(cleaning->folder, entry->name, 0) == 0) cleaning->n_removed++;
+    if (entry->is_damaged && unlinkat(cleaning->folder, entry->name, 0) == 0) cleaning->n_removed++;
     return STATUS_OK;
 }
 

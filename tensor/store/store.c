@@ -1,9 +1,9 @@
 #define _GNU_SOURCE /* for SYS_gettid */
 
-/* Finds forms in the store, and writes new ones in a thread of its own. */
+/* Finds forms in the store, and writes new ones in a thread of low priority. */
 #include "tensor/store/store.h"
 
-#include <errno.h>
+#include <fenv.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,16 +17,21 @@
 #include "tensor/onednn/onednn.h"
 #include "tensor/scope_impl.h"
 #include "tensor/store/store_impl.h"
-#include "tensor/threads/interrupt_impl.h"
 #include "tensor/threads/threads_impl.h"
+
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 /* ---- the store of a context ---- */
 
+/* For a new store, and for the first use in a forked child. */
 static void make_lock(store_t *store)
 {
     pthread_mutex_init(&store->lock, NULL);
     store->first = NULL;
     store->end = &store->first;
+    store->n_pending = 0;
     store->has_thread = store->is_running = false;
     atomic_store(&store->is_ending, false);
     store->n_forks = threads_forks();
@@ -76,6 +81,16 @@ const char *store_path(context_t *ctx)
 
 /* ---- finding ---- */
 
+/* Rounding, and flushing of denormals: a kernel may compute while it packs. */
+static unsigned floating_point_mode(void)
+{
+#ifdef __SSE__
+    return _mm_getcsr() & 0xe040u;
+#else
+    return (unsigned)fegetround();
+#endif
+}
+
 bool store_name(context_t *ctx, const tensor_info_t *from, const void *bytes,
                 const tensor_info_t *want, store_key_t *out_key)
 {
@@ -86,10 +101,12 @@ bool store_name(context_t *ctx, const tensor_info_t *from, const void *bytes,
     if (store == NULL || store->folder < 0) return false;
     store_hash(store->secret, context_threads(ctx), bytes, info_bytes(from), hash);
     const int length = snprintf(out_key->text, sizeof out_key->text,
-                                "%s -> %s; weight %016llx%016llx; tessera %s, oneDNN %s, %s",
+                                "%s -> %s; weight %016llx%016llx; tessera %s (%s), oneDNN %s, %s, "
+                                "floating-point mode %x",
                                 info_text(from, from_text), info_text(want, want_text),
                                 (unsigned long long)hash[1], (unsigned long long)hash[0],
-                                tessera_version_text(), onednn_version_text(), onednn_isa_text());
+                                tessera_version_text(), store_build, onednn_version_text(),
+                                onednn_isa_text(), floating_point_mode());
     if (length < 0 || (size_t)length >= sizeof out_key->text) return false;
     store_hash(store->secret, 1, out_key->text, (size_t)length, hash);
     snprintf(out_key->name, sizeof out_key->name, "%016llx%016llx.form",
@@ -117,8 +134,9 @@ tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t
     file_mapping_t *mapping = NULL;
     tensor_t *tensor = NULL;
     if (file >= 0) {
-        mapping = store_map_entry(ctx, store, file);
-        is_damaged = mapping == NULL || strcmp(text, key->text) != 0 || n_bytes != info_bytes(want);
+        store_touch(file);
+        mapping = store_map_entry(ctx, store, file, &is_damaged);
+        is_damaged |= strcmp(text, key->text) != 0 || n_bytes != info_bytes(want);
     }
     if (is_damaged)
         (void)unlinkat(store->folder, key->name, 0);
@@ -130,19 +148,30 @@ tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t
 
 /* ---- adding ---- */
 
+/* Forms that wait have at most so many bytes; more are not stored, because waiting keeps them in
+ * memory after their model is gone. */
+#define PENDING_BYTES ((size_t)256 << 20)
+
 static void drop_pending(store_t *store, store_pending_t *pending)
 {
     tensor_drop(pending->tensor);
     allocator_put(&store->allocator, pending);
 }
 
+static size_t bytes_of(const store_pending_t *pending)
+{
+    return info_bytes(&pending->tensor->info);
+}
+
 static store_pending_t *take_first(store_t *store)
 {
     pthread_mutex_lock(&store->lock);
     store_pending_t *pending = store->first;
-    if (pending != NULL) store->first = pending->next;
+    if (pending != NULL) {
+        store->first = pending->next;
+        store->n_pending -= bytes_of(pending);
+    }
     if (store->first == NULL) store->end = &store->first;
-    if (pending == NULL) store->is_running = false;
     pthread_mutex_unlock(&store->lock);
     return pending;
 }
@@ -152,41 +181,70 @@ static void return_first(store_t *store, store_pending_t *pending)
     pthread_mutex_lock(&store->lock);
     pending->next = store->first;
     store->first = pending;
+    store->n_pending += bytes_of(pending);
     if (pending->next == NULL) store->end = &pending->next;
-    store->is_running = false;
     pthread_mutex_unlock(&store->lock);
 }
 
-/* True if the store's limit and the disk have room: a form must not fill a disk. */
+/* True if the form is smaller than the store's limit and the limit of the process for files, and
+ * the disk has more than four times its size free. */
 static bool has_room(const store_t *store, size_t n_bytes)
 {
     struct statvfs about;
-    const uint64_t needed = 4 * (uint64_t)n_bytes;
-    return (int64_t)n_bytes < store->limit && fstatvfs(store->folder, &about) == 0 &&
-           (uint64_t)about.f_bavail * about.f_frsize > needed;
+    struct rlimit file;
+    const uint64_t n_file = (uint64_t)n_bytes + STORE_HEADER;
+    return n_file < (uint64_t)store->limit && fstatvfs(store->folder, &about) == 0 &&
+           (uint64_t)about.f_bavail * about.f_frsize > 4 * n_file &&
+           getrlimit(RLIMIT_FSIZE, &file) == 0 &&
+           (file.rlim_cur == RLIM_INFINITY || n_file <= (uint64_t)file.rlim_cur);
+}
+
+/* Writes one form. Returns false if it must be written again later. */
+static bool write_form(store_t *store, const store_pending_t *pending, const atomic_bool *is_ending,
+                       int64_t *n_written)
+{
+    const size_t n_bytes = bytes_of(pending);
+    if (atomic_load(&store->has_failed) || !has_room(store, n_bytes)) return true;
+    if (!store_write_entry(store, &pending->key, tensor_bytes(pending->tensor), n_bytes,
+                           is_ending)) {
+        if (atomic_load(is_ending)) return false;
+        atomic_store(&store->has_failed, true);
+    }
+    *n_written += (int64_t)n_bytes;
+    return true;
+}
+
+static void keep_limit(const store_t *store)
+{
+    (void)store_remove_oldest(&store->allocator, store->folder, store->limit);
 }
 
 /* Writes the forms that wait. Stops early, and leaves the rest, if *is_ending becomes true. */
 static void write_forms(store_t *store, const atomic_bool *is_ending)
 {
     store_pending_t *pending;
-    bool is_written = false;
+    int64_t n_written = 0;
     while ((pending = take_first(store)) != NULL) {
-        const size_t n_bytes = info_bytes(&pending->tensor->info);
-        bool is_done = atomic_load(&store->is_full) || !has_room(store, n_bytes);
-        if (!is_done) {
-            is_done = store_write_entry(store, &pending->key, tensor_bytes(pending->tensor),
-                                        n_bytes, is_ending);
-            is_written = true;
-        }
-        if (!is_done && atomic_load(is_ending)) {
+        if (!write_form(store, pending, is_ending, &n_written)) {
             return_first(store, pending);
-            return;
+            break;
         }
-        if (!is_done) atomic_store(&store->is_full, true);
         drop_pending(store, pending);
+        if (n_written < store->limit / 4) continue;
+        keep_limit(store);
+        n_written = 0;
     }
-    if (is_written) (void)store_remove_oldest(&store->allocator, store->folder, store->limit);
+    if (n_written > 0) keep_limit(store);
+}
+
+/* True if forms were added after the thread has seen none. */
+static bool has_more(store_t *store)
+{
+    pthread_mutex_lock(&store->lock);
+    store->is_running = store->first != NULL && !atomic_load(&store->is_ending);
+    const bool has_more = store->is_running;
+    pthread_mutex_unlock(&store->lock);
+    return has_more;
 }
 
 static void *run(void *user)
@@ -195,7 +253,8 @@ static void *run(void *user)
 #ifdef SYS_gettid
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
 #endif
-    write_forms(store, &store->is_ending);
+    do write_forms(store, &store->is_ending);
+    while (has_more(store));
     return NULL;
 }
 
@@ -204,7 +263,7 @@ static void start_thread(store_t *store)
 {
     sigset_t all, before;
     if (store->is_running) return;
-    if (store->has_thread) pthread_join(store->thread, NULL);
+    if (store->has_thread) pthread_join(store->thread, NULL); /* it has nothing left to do */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     store->has_thread = pthread_create(&store->thread, NULL, run, store) == 0;
@@ -212,27 +271,36 @@ static void start_thread(store_t *store)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* After a fork, the child has no thread, and the parent's thread may have held the lock. The parent
- * writes the forms that wait. */
+/* A forked child has no thread, and the parent's thread may have held the lock: makes a new lock
+ * and an empty list. The parent writes the forms that were waiting. */
 static void note_fork(store_t *store)
 {
     if (store->n_forks == threads_forks()) return;
+    for (store_pending_t *pending = store->first, *next; pending != NULL; pending = next) {
+        next = pending->next;
+        drop_pending(store, pending);
+    }
     make_lock(store);
 }
 
 void store_put(context_t *ctx, const store_key_t *key, tensor_t *form)
 {
     store_t *store = store_of(ctx);
-    if (atomic_load(&store->is_full)) return;
+    if (atomic_load(&store->has_failed)) return;
     note_fork(store);
     store_pending_t *pending = allocator_get(&store->allocator, sizeof *pending);
     if (pending == NULL) return;
     *pending = (store_pending_t){.key = *key, .tensor = tensor_hold(form)};
     pthread_mutex_lock(&store->lock);
-    *store->end = pending;
-    store->end = &pending->next;
-    start_thread(store);
+    const bool is_taken = store->n_pending + bytes_of(pending) <= PENDING_BYTES;
+    if (is_taken) {
+        *store->end = pending;
+        store->end = &pending->next;
+        store->n_pending += bytes_of(pending);
+        start_thread(store);
+    }
     pthread_mutex_unlock(&store->lock);
+    if (!is_taken) drop_pending(store, pending);
 }
 
 static void drain(store_t *store)
@@ -241,7 +309,7 @@ static void drain(store_t *store)
     note_fork(store);
     atomic_store(&store->is_ending, true);
     if (store->has_thread) pthread_join(store->thread, NULL);
-    store->has_thread = false;
+    store->has_thread = store->is_running = false;
     atomic_store(&store->is_ending, false);
     write_forms(store, &never);
 }

@@ -1,6 +1,6 @@
-/* Internals of the store: names of forms, finding and adding them, and the files.
- *
- * The folder tensor/store contains the store of packed forms that all processes of a user share. */
+/* Internals of the store: names of forms, finding and adding them, and the files. This folder has
+ * the code of the store; the store itself is a folder in the user's cache. An entry is a file with
+ * one form. */
 #ifndef TESSERA_TENSOR_STORE_STORE_IMPL_H
 #define TESSERA_TENSOR_STORE_STORE_IMPL_H
 
@@ -14,31 +14,35 @@
 #define STORE_SECRET 192 /* bytes of the key of all hashes; XXH3 needs at least 136 */
 #define STORE_NAME_MAX 48
 #define STORE_TEXT_MAX 2048
-/* A smaller form is packed again in less time than opening a file takes. */
+/* A smaller form is made again in less time than opening a file takes. */
 #define STORE_LEAST_BYTES 65536
 
 /* ---- forms ---- */
 
-/* Identifies a form. The text names the weight's info, a hash of its bytes, the form's info, which
- * includes the kernel and its version, and the versions of the libraries; the name of the file is a
- * hash of the text. */
+/* Identifies a form. The text has the tensor_info_t of the weight and of the form, which includes
+ * the kernel and its version; a hash of the weight's bytes; the versions and the build of the
+ * libraries, the instruction set, and the floating-point mode. The name of the file is a hash of
+ * the text. */
 typedef struct store_key {
     char name[STORE_NAME_MAX];
     char text[STORE_TEXT_MAX];
 } store_key_t;
 
-/* Sets the key of the form `want` of a weight. Returns false if the context has no store, or if the
- * store does not take such forms: weights must be row-major, forms must have at least
- * STORE_LEAST_BYTES. */
+/* Makes the key of one form (`want`) of a weight (`from`). Returns false if the context has no
+ * store, or if the store does not take such forms: weights must be row-major, forms must have at
+ * least STORE_LEAST_BYTES. */
 bool store_name(context_t *ctx, const tensor_info_t *from, const void *bytes,
                 const tensor_info_t *want, store_key_t *out_key);
 
-/* Returns the form, mapped from its file, or NULL if there is none that can be used. The caller
- * drops the tensor. A damaged file is removed. */
+/* Returns the form, mapped from its file, or NULL if there is no file that can be used. The caller
+ * drops the tensor. Removes a damaged file. */
 tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t *want);
 
 /* Adds a form, which must not change any more; it is written later. */
 void store_put(context_t *ctx, const store_key_t *key, tensor_t *form);
+
+/* Identifies the sources and the compiler of the kernels. Made by the build. */
+extern const char store_build[];
 
 /* ---- the folder ---- */
 
@@ -51,59 +55,71 @@ typedef struct store_pending {
 /* The store of a context. */
 typedef struct store {
     allocator_t allocator;
-    int folder; /* descriptor; -1: the context has no store */
+    int folder; /* descriptor; -1: the folder cannot be used */
     int64_t limit;
     unsigned char secret[STORE_SECRET];
-    /* Forms to be written, and the thread that writes them. */
     pthread_mutex_t lock;
-    store_pending_t *first, **end;
-    pthread_t thread;
-    bool has_thread; /* a thread was started and not joined yet */
-    bool is_running; /* it has not decided to end; protected by the lock */
-    atomic_bool is_ending;
-    atomic_bool is_full; /* a write failed: write no more */
-    int n_forks;         /* threads_forks when the lock was made */
+    store_pending_t *first, **end; /* forms to be written; protected by the lock */
+    size_t n_pending;              /* their bytes; protected by the lock */
+    pthread_t thread;              /* writes them */
+    bool has_thread;               /* a thread was started and not joined yet */
+    bool is_running;        /* the thread will look for forms once more; protected by the lock */
+    atomic_bool is_ending;  /* the thread must end soon and leave the rest */
+    atomic_bool has_failed; /* a write failed: write no more */
+    int n_forks; /* threads_forks() when the lock was made; more now: this is a forked child */
 } store_t;
 
-/* The context's store, opened at the first call; its folder may be -1. NULL if the store is off,
- * and without memory. */
+/* The context's store. The first call opens it. Returns NULL if the store is off or memory runs
+ * out. */
 store_t *store_of(context_t *ctx);
 
 /* Opens a folder that only this user can write to, and makes it if necessary. Returns -1 if that is
- * not possible. */
+ * not possible, or if the folder is on a file system of other machines. */
 int store_open_folder(const char *path);
 
-/* Reads the key of all hashes from the folder, or makes it. */
+/* Reads the key of all hashes from the folder, or makes it if there is none or its file is
+ * damaged; then files that were named with the old key are not found any more. */
 bool store_read_secret(int folder, unsigned char *out_secret);
 
 /* True if the file belongs to this user and nobody else can write to it. */
 struct stat;
 bool store_is_private(const struct stat *about);
 
-/* Removes the least recently used files; see store_trim. Also removes temporary files that no
- * process is writing. Ignores errors. Returns the number of removed files. */
+/* Removes the least recently used files; see store_trim. Also removes old temporary files that no
+ * process is writing. Ignores errors. Returns the number of removed entries. */
 int store_remove_oldest(const allocator_t *allocator, int folder, int64_t n_bytes);
 
-/* ---- files ---- */
+/* ---- entries ---- */
 
 /* Hash of bytes, with the store's secret; large blocks are divided among threads. */
 void store_hash(const unsigned char *secret, int n_threads, const void *bytes, size_t n_bytes,
                 uint64_t *out_hash);
 
-/* Opens an entry and checks its header and size. Returns the descriptor, or -1; *out_is_damaged
- * tells a damaged file from a missing one. out_text has STORE_TEXT_MAX bytes. */
+/* Opens an entry and checks its header and size. Returns the descriptor, or -1 if it cannot be
+ * used; *out_is_damaged is true if that is because its bytes are wrong. out_text has STORE_TEXT_MAX
+ * bytes. */
 int store_open_entry(const store_t *store, const char *name, char *out_text, size_t *out_n_bytes,
                      bool *out_is_damaged);
 
-/* Maps an open entry and checks its elements; closes the descriptor. NULL if they are damaged. */
-file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file);
+/* Sets the time of an entry's last use, at most once an hour. Replaces a time in the future, which
+ * a wrong clock has set. */
+void store_touch(int file);
 
-/* The offset of the elements in an entry, a multiple of the page size of common machines. */
+/* Maps an open entry and checks its elements; closes the descriptor. Returns NULL if it cannot be
+ * mapped, or if the elements are wrong; then *out_is_damaged is true. */
+file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file,
+                                bool *out_is_damaged);
+
+/* The offset of the elements in an entry. */
 #define STORE_HEADER 4096
 
-/* Writes an entry, unless it exists or another process is writing it. Returns false if a write
- * failed or is_ending became true. */
+/* Writes an entry, unless there is one that can be used, or another process is writing it. Returns
+ * false if a write failed or *is_ending became true. */
 bool store_write_entry(store_t *store, const store_key_t *key, const void *bytes, size_t n_bytes,
                        const atomic_bool *is_ending);
+
+/* Locks an open file for writing, and checks that the folder still has this file under this name.
+ * *out_is_held: another process holds the lock, or has just renamed or removed the file. */
+bool store_lock_file(int folder, const char *name, int file, bool *out_is_held);
 
 #endif

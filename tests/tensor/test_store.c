@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tensor/convert/form_impl.h"
 #include "tensor/scope.h"
 #include "tests/support/scratch.h"
 
@@ -229,7 +230,14 @@ static void the_limit_holds(void **state)
     assert_int_equal(count_files(".form", NULL), 0);
 }
 
-/* A use makes a file young; so does a use of a file from the future, if the clock was set back. */
+static status_t look(void *user, const store_entry_t *entry)
+{
+    (void)user;
+    return entry->is_whole ? STATUS_OK : STATUS_CORRUPT;
+}
+
+/* A use makes a file young; so does a use of a file from the future, if the clock was set back. A
+ * listing is no use. */
 static void uses_are_noted(void **state)
 {
     new_folder();
@@ -241,6 +249,11 @@ static void uses_are_noted(void **state)
         const time_t when = time(NULL) + (i == 0 ? -100000 : 100000);
         const struct timespec times[2] = {{.tv_sec = when}, {.tv_sec = when}};
         assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        context_t *ctx = with_store(memory_of(state), 0);
+        CHECK_OK(ctx, store_list(ctx, true, look, NULL));
+        context_destroy(ctx);
+        assert_int_equal(stat(path, &about), 0);
+        assert_int_equal(about.st_mtime, when);
         assert_int_equal(count_found(state, 1), 1);
         assert_int_equal(stat(path, &about), 0);
         assert_true(llabs((long long)about.st_mtime - (long long)time(NULL)) < 100);
@@ -332,7 +345,7 @@ static void a_damaged_secret_costs_the_files(void **state)
     new_folder();
     char path[PATH_MAX + 16];
     put_all(state, 2, 0);
-    snprintf(path, sizeof path, "%s/secret", folder);
+    snprintf(path, sizeof path, "%.200s/tessera-store-key", folder);
     assert_int_equal(truncate(path, 100), 0);
     assert_int_equal(count_found(state, 2), 0);
     put_all(state, 2, 0);
@@ -345,7 +358,78 @@ static void a_damaged_secret_costs_the_files(void **state)
     context_destroy(ctx);
 }
 
+/* Another program could change a weight of a mapped file while it is packed. The store must not
+ * get the form of other bytes than those that its name is made of. */
+static float shared_weight[N];
+
+static status_t pack_while_it_changes(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                                      const tensor_info_t *want, void *out)
+{
+    (void)ctx, (void)from;
+    fill(99, 0, shared_weight);
+    for (int i = 0; i < N; i++) ((float *)out)[i] = ((const float *)bytes)[i] + 1.0f;
+    assert_int_equal(info_bytes(want), N * sizeof(float));
+    return STATUS_OK;
+}
+
+static void a_weight_that_changes_is_not_stored_wrong(void **state)
+{
+    new_folder();
+    const tensor_info_t dense = info_dense(DTYPE_F32, 1, (int64_t[]){N}), want = info_of_form();
+    context_t *ctx = with_store(memory_of(state), 0);
+    storage_t *storage = NULL;
+    tensor_t *weight = NULL, *form = NULL;
+    bool is_made = false;
+    fill(0, 0, shared_weight);
+    CHECK_OK(ctx,
+             storage_borrow(ctx, shared_weight, sizeof shared_weight, true, NULL, NULL, &storage));
+    storage_set_constant(storage, true);
+    CHECK_OK(ctx, tensor_over(ctx, &dense, storage, 0, &weight));
+    storage_release(storage);
+    CHECK_OK(ctx,
+             form_get(ctx, weight, &want, pack_while_it_changes, CAUSE_WEIGHT, &is_made, &form));
+    assert_true(is_made);
+    tensor_drop(form);
+    tensor_drop(weight);
+    context_destroy(ctx);
+    assert_int_equal(count_files(".form", NULL), 1);
+    assert_int_equal(count_found(state, 1), 1);
+}
+
 /* ---- folders and files that must not be used ---- */
+
+/* The folder may be the user's for other things, too. */
+static void files_of_others_stay(void **state)
+{
+    static const char *const names[] = {"secret",
+                                        "a.form",
+                                        "b.form.tmp",
+                                        "c.tmp",
+                                        "0123456789abcdef.form",
+                                        "0123456789abcdef0123456789abcdef0.form"};
+    const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+    char path[PATH_MAX];
+    int n = 0;
+    new_folder();
+    put_all(state, 1, 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%.200s/%s", folder, names[i]);
+        const int file = open(path, O_WRONLY | O_CREAT, 0600);
+        assert_true(file >= 0);
+        close(file);
+        assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    }
+    context_t *ctx = with_store(memory_of(state), 0);
+    CHECK_OK(ctx, store_verify(ctx, &n));
+    assert_int_equal(n, 0);
+    CHECK_OK(ctx, store_trim(ctx, 0, &n));
+    assert_int_equal(n, 1);
+    context_destroy(ctx);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%.200s/%s", folder, names[i]);
+        assert_int_equal(access(path, F_OK), 0);
+    }
+}
 
 static void check_no_store(void **state, const char *path)
 {
@@ -396,6 +480,11 @@ static void unfit_files_are_not_used(void **state)
     assert_int_equal(count_files(".form", path), 1);
     assert_int_equal(chmod(path, 0620), 0);
     assert_int_equal(count_found(state, 1), 0);
+    context_t *ctx = with_store(memory_of(state), 0);
+    int n = 1;
+    CHECK_OK(ctx, store_verify(ctx, &n)); /* it cannot be used, but is not damaged */
+    assert_int_equal(n, 0);
+    context_destroy(ctx);
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(count_found(state, 1), 1);
     snprintf(other, sizeof other, "%s/elsewhere", folder);
@@ -558,6 +647,27 @@ static void a_full_disk_does_no_harm(void **state)
     assert_int_equal(count_found(state, 3), 3);
 }
 
+/* Only the folder can be opened: the process has no other descriptor left. */
+static void store_without_descriptors(void **state, int index)
+{
+    (void)index;
+    const int next = dup(0);
+    close(next);
+    const struct rlimit limit = {(rlim_t)next + 1, (rlim_t)next + 1};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(1);
+    context_t *ctx = with_store(memory_of(state), 0);
+    if (store_path(ctx) != NULL) _exit(1);
+    context_destroy(ctx);
+}
+
+static void a_lack_of_descriptors_does_no_harm(void **state)
+{
+    new_folder();
+    put_all(state, 2, 0);
+    wait_for(start(store_without_descriptors, state, 0), 0);
+    assert_int_equal(count_found(state, 2), 2);
+}
+
 static void use_the_parents_context(void **state, int index)
 {
     context_t *ctx = (context_t *)(uintptr_t)*state;
@@ -662,12 +772,15 @@ int main(void)
         TEST(other_lengths_are_found),
         TEST(exchanged_files_are_found),
         TEST(a_damaged_secret_costs_the_files),
+        TEST(a_weight_that_changes_is_not_stored_wrong),
+        TEST(files_of_others_stay),
         TEST(unfit_folders_are_not_used),
         TEST(unfit_files_are_not_used),
         TEST(the_environment_chooses_the_folder),
         TEST(processes_may_store_at_once),
         TEST(kills_leave_no_wrong_file),
         TEST(a_full_disk_does_no_harm),
+        TEST(a_lack_of_descriptors_does_no_harm),
         TEST(a_forked_child_stores),
         TEST(failed_allocations_do_no_harm),
         TEST(threads_may_store_at_once),

@@ -98,7 +98,7 @@ int command_cache(int argc, char **argv)
         {"--limit", ARGS_BYTES, &limit, "BYTES",
          "removes the files that were not used for longest, until the others have\n"
          "                            at most this size, such as 1G (none)",
-         0, 0},
+         1, INT64_MAX},
     };
     if (!args_parse(&command, table, 1, argc, argv, &operands, &code)) return code;
     const char *action = operands.n > 0 ? operands.items[0] : "list";

@@ -135,8 +135,15 @@ void stop_destroy(context_t *ctx)
         context_t *found = ctx;
         if (ctx != NULL) (void)atomic_compare_exchange_strong(&stop.contexts[i], &found, NULL);
     }
-    (void)fflush(stdout); /* before the context writes forms to the store */
+    /* The results are complete. The time in which the context writes to the store does not count.
+     */
+    struct itimerval left = {.it_value = {0, 0}};
+    (void)fflush(stdout);
+    if (atomic_load(&stop.reason) == GOES_ON)
+        (void)setitimer(ITIMER_REAL, &(struct itimerval){0}, &left);
     context_destroy(ctx);
+    if (left.it_value.tv_sec > 0 || left.it_value.tv_usec > 0)
+        (void)setitimer(ITIMER_REAL, &left, NULL);
 }
 
 /* ---- the end ---- */
