@@ -55,7 +55,7 @@ static status_t print_store(context_t *ctx, const char *path, bool has_table)
     listing_t listing = {.has_table = has_table};
     if (has_table) table_begin(ctx, &listing.table, 3, columns);
     const status_t status = store_list(ctx, false, add_entry, &listing);
-    if (has_table && (listing.n_files > 0 || status != STATUS_OK)) TRY(table_print(&listing.table));
+    if (has_table) TRY(table_print(&listing.table));
     TRY(status);
     print("%s: %d files, %.1f MB\n", path, listing.n_files, listing.n_bytes / 1e6);
     return STATUS_OK;
