@@ -82,7 +82,8 @@ static status_t init_conv(context_t *ctx, module_t *module, const void *user)
     const int64_t in = conv->in_channels, out = conv->out_channels, *extra = attrs->extra_padding;
     int64_t sizes[2 + LAYER_MAX_SPATIAL] = {conv->is_transposed ? in : out,
                                             (conv->is_transposed ? out : in) / attrs->groups};
-    double fan_in = (double)(in / attrs->groups);
+    const int64_t in_of_group = in / attrs->groups;
+    double fan_in = (double)in_of_group;
     for (int d = 0; d < n; d++) fan_in *= (double)(sizes[2 + d] = conv->kernel[d]);
     TRY(layer_parameter(ctx, module, "weight", 2 + n, sizes, FILL_NORMAL, sqrt(2 / fan_in), 0));
     if (conv->has_bias)
