@@ -4,6 +4,7 @@
 
 #include "tensor/convert/convert_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/scope_impl.h"
 #include "tensor/store/store_impl.h"
 
 static bool is_same(const tensor_info_t *a, const tensor_info_t *b)
@@ -108,10 +109,12 @@ static status_t pack_and_store(context_t *ctx, convert_pack_t pack, const tensor
     void *copy = NULL;
     const size_t n_bytes = info_bytes(from);
     if (!is_own) {
-        TRY(context_get(ctx, n_bytes, "a copy of a weight", &copy));
-        bytes = memcpy(copy, bytes, n_bytes);
+        scope_attempt(ctx);
+        (void)scope_attempt_end(ctx, context_get(ctx, n_bytes, "a copy of a weight", &copy), true);
+        if (copy != NULL) bytes = memcpy(copy, bytes, n_bytes);
     }
-    const bool is_stored = is_own || store_name(ctx, from, bytes, want, key);
+    /* Without memory for a copy the form is made, but not stored. */
+    const bool is_stored = is_own || (copy != NULL && store_name(ctx, from, bytes, want, key));
     const status_t status = convert_pack(ctx, pack, from, bytes, want, cause, out_tensor);
     context_put(ctx, copy);
     if (status == STATUS_OK && is_stored) store_put(ctx, key, *out_tensor);

@@ -37,7 +37,8 @@ static void make_folders(const char *path)
         if (path[i] != '/' && path[i] != '\0') continue;
         memcpy(part, path, i);
         part[i] = '\0';
-        if (access(part, F_OK) != 0 && (!is_mine(above) || mkdir(part, S_IRWXU) != 0)) return;
+        if (access(part, F_OK) != 0 && !is_mine(above)) return;
+        if (mkdir(part, S_IRWXU) != 0 && errno != EEXIST) return; /* others may make it, too */
         memcpy(above, part, i + 1);
     }
 }
