@@ -1,7 +1,10 @@
 /* Checks the bytes of constants in the mapped file, or copies and checks them in one pass. */
+#include <stdatomic.h>
+
 #include "freeze/file_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/file/file_block_impl.h"
+#include "tensor/threads/threads_impl.h"
 
 /* Computes the checksum of a blob, and may copy its bytes in the same pass. */
 typedef uint64_t sum_t(const loading_t *l, int blob);
@@ -18,17 +21,33 @@ static uint64_t sum_copied(const loading_t *l, int blob)
     return file_block_copy(l->block, l->places[blob], l->mapping, at->offset, at->bytes, true);
 }
 
+typedef struct check {
+    const loading_t *l;
+    sum_t *sum;
+    atomic_int next, damaged;
+} check_t;
+
+/* Takes blobs one by one, because their sizes differ much. */
+static void check_blobs(void *user, int64_t first, int64_t last)
+{
+    check_t *check = user;
+    const loading_t *l = check->l;
+    (void)first;
+    (void)last;
+    for (int i; (i = atomic_fetch_add(&check->next, 1)) < l->n_blobs;) {
+        if (!file_is_wanted(l, i) || check->sum(l, i) == l->blobs[i].at.checksum) continue;
+        int before = atomic_load(&check->damaged);
+        while (before < i && !atomic_compare_exchange_weak(&check->damaged, &before, i)) continue;
+    }
+}
+
 /* Finds the last blob with a wrong checksum, or -1. Threads check different blobs. */
 static void find_damaged(const loading_t *l, sum_t *sum, int *out_damaged)
 {
-    int damaged = -1;
-#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
-    reduction(max                                                                                  \
-              : damaged)
-    for (int i = 0; i < l->n_blobs; i++)
-        if (file_is_wanted(l, i) && sum(l, i) != l->blobs[i].at.checksum)
-            damaged = damaged > i ? damaged : i;
-    *out_damaged = damaged;
+    const int n_threads = context_threads(l->ctx);
+    check_t check = {.l = l, .sum = sum, .damaged = -1};
+    threads_share(n_threads, n_threads, check_blobs, &check);
+    *out_damaged = atomic_load(&check.damaged);
 }
 
 /* Assigns offsets in the block of copies, in the order of the file, which is the order of use.
@@ -48,19 +67,28 @@ static status_t make_places(loading_t *l)
 
 #define PIECE_BYTES ((int64_t)4 << 20)
 
+typedef struct copying {
+    const loading_t *l;
+    int blob;
+} copying_t;
+
+static void copy_pieces(void *user, int64_t first, int64_t last)
+{
+    const copying_t *copying = user;
+    const loading_t *l = copying->l;
+    const file_section_t *at = &l->blobs[copying->blob].at;
+    const int64_t begin = first * PIECE_BYTES, end = last * PIECE_BYTES, bytes = (int64_t)at->bytes;
+    (void)file_block_copy(l->block, l->places[copying->blob] + (size_t)begin, l->mapping,
+                          at->offset + (size_t)begin, (size_t)((end < bytes ? end : bytes) - begin),
+                          false);
+}
+
 static void copy_unchecked(const loading_t *l)
 {
     for (int i = 0; i < l->n_blobs; i++) {
-        const file_section_t *at = &l->blobs[i].at;
-        const int64_t bytes = (int64_t)at->bytes, n = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-        if (!file_is_wanted(l, i)) continue;
-#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(static) if (n > 1)
-        for (int64_t p = 0; p < n; p++) {
-            const int64_t begin = p * PIECE_BYTES, left = bytes - begin;
-            (void)file_block_copy(l->block, l->places[i] + (size_t)begin, l->mapping,
-                                  at->offset + (size_t)begin,
-                                  (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES), false);
-        }
+        const int64_t n = ((int64_t)l->blobs[i].at.bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+        if (file_is_wanted(l, i))
+            threads_share(context_threads(l->ctx), n, copy_pieces, &(copying_t){l, i});
     }
 }
 

@@ -20,6 +20,10 @@ static const strassen_loops_t *const loops[ISA_COUNT] = ISA_TABLE(strassen);
 #define WEIGHT_COST 32.0
 #define LEAVE_COST 1500.0
 
+/* Parts of a thread's share, and how much more than the undivided share they may cost. */
+#define PARTS_OF_THREAD 4
+#define MOST_COST 1.02
+
 typedef struct run {
     strassen_images_t images;
     const strassen_loops_t *loops;
@@ -30,7 +34,7 @@ typedef struct run {
     int64_t source_elements; /* size of the sources of one tile and one chunk */
     int64_t thread_elements;
     float *scratch;
-    int by_tiles, by_pairs; /* numbers of divisions; their product is n_threads */
+    int by_tiles, by_pairs; /* numbers of divisions; their product is the number of parts */
 } run_t;
 
 bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa)
@@ -60,8 +64,8 @@ static run_t describe(const strassen_t *strassen, isa_t isa)
     return run;
 }
 
-/* Estimates the time of the slowest thread, in products of vectors. */
-static double share_cost(const run_t *run, int by_tiles, int by_pairs, isa_t isa)
+/* Estimates the time of a part with the most tiles and pairs, in products of vectors. */
+static double part_cost(const run_t *run, int by_tiles, int by_pairs, isa_t isa)
 {
     const int64_t lanes = isa_lanes(isa), n_tiles = divide_up(run->n_tiles, by_tiles);
     const double n_pairs = (double)divide_up(run->n_pairs, by_pairs);
@@ -73,31 +77,40 @@ static double share_cost(const run_t *run, int by_tiles, int by_pairs, isa_t isa
            LEAVE_COST * (double)(n_tiles * run->n_chunks) * n_pairs;
 }
 
-/* Chooses the numbers of parts into which tiles and pairs of outputs are divided, so that the cost
- * is least; returns the cost. A thread computes the sources of its tiles and, for each
- * tiles_at_once tiles, the sums of the weight for its pairs. */
-static double share(run_t *run, int n_threads, isa_t isa)
+/* Chooses the numbers of parts into which tiles and pairs of outputs are divided, n_parts together,
+ * so that the cost of a part is least; returns this cost. A part computes the sources of its tiles
+ * and, for each tiles_at_once tiles, the sums of the weight for its pairs. */
+static double divide_into(run_t *run, int n_parts, isa_t isa)
 {
     double least = 0.0;
-    for (int by_tiles = 1; by_tiles <= n_threads; by_tiles++) {
-        if (n_threads % by_tiles != 0) continue;
-        const double cost = share_cost(run, by_tiles, n_threads / by_tiles, isa);
+    for (int by_tiles = 1; by_tiles <= n_parts; by_tiles++) {
+        if (n_parts % by_tiles != 0) continue;
+        const double cost = part_cost(run, by_tiles, n_parts / by_tiles, isa);
         if (by_tiles > 1 && cost >= least) continue;
         least = cost;
         run->by_tiles = by_tiles;
-        run->by_pairs = n_threads / by_tiles;
+        run->by_pairs = n_parts / by_tiles;
     }
     return least;
+}
+
+/* Chooses the most parts for each thread, at most PARTS_OF_THREAD, that cost almost no more than
+ * one. If a thread then loses its core, it delays a part and not its share. */
+static void divide(run_t *run, int n_threads, isa_t isa)
+{
+    const double most = MOST_COST * divide_into(run, n_threads, isa);
+    for (int n = n_threads > 1 ? PARTS_OF_THREAD : 1; n > 0; n--)
+        if (n * divide_into(run, n * n_threads, isa) <= most) return;
 }
 
 double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads)
 {
     run_t run = describe(strassen, isa);
-    return 2.0 * isa_lanes(isa) * n_threads * share(&run, n_threads, isa);
+    return 2.0 * isa_lanes(isa) * n_threads * divide_into(&run, n_threads, isa);
 }
 
-/* Computes the part of one thread, at most tiles_at_once tiles at a time. */
-static void run_share(const run_t *run, int64_t of_tiles, int64_t of_pairs, float *scratch)
+/* Computes one part, at most tiles_at_once tiles at a time. */
+static void run_part(const run_t *run, int64_t of_tiles, int64_t of_pairs, float *scratch)
 {
     const int64_t begin = run->n_tiles * of_tiles / run->by_tiles;
     const int64_t end = run->n_tiles * (of_tiles + 1) / run->by_tiles;
@@ -117,12 +130,12 @@ static void run_share(const run_t *run, int64_t of_tiles, int64_t of_pairs, floa
         }
 }
 
-static void run_shares(void *user, int64_t first, int64_t last)
+static void run_parts(void *user, int64_t first, int64_t last, int member)
 {
     const run_t *run = user;
     for (int64_t i = first; i < last; i++)
-        run_share(run, i % run->by_tiles, i / run->by_tiles,
-                  run->scratch + i * run->thread_elements);
+        run_part(run, i % run->by_tiles, i / run->by_tiles,
+                 run->scratch + member * run->thread_elements);
 }
 
 size_t strassen_scratch(const strassen_t *strassen, isa_t isa, int n_threads)
@@ -135,6 +148,6 @@ void strassen_run(const strassen_t *strassen, isa_t isa, int n_threads, void *sc
 {
     run_t run = describe(strassen, isa);
     run.scratch = scratch;
-    share(&run, n_threads, isa);
-    threads_share(n_threads, n_threads, run_shares, &run);
+    divide(&run, n_threads, isa);
+    threads_share_members(n_threads, run.by_tiles * run.by_pairs, run_parts, &run);
 }

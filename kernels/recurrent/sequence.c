@@ -1,6 +1,5 @@
 #include "kernels/recurrent/sequence_impl.h"
 
-#include <omp.h>
 #include <string.h>
 
 #include "kernels/linear/strassen_impl.h"
@@ -214,47 +213,64 @@ static void begin(const sequence_run_t *run)
     begin_states(run, s->c0, run->c);
 }
 
-static void copy_rows(const sequence_run_t *run, int64_t first, int64_t last)
+/* One of the loops that threads share: over rows of x or over blocks. */
+typedef struct task {
+    const sequence_run_t *run;
+    const sequence_loops_t *loops;
+    int64_t step;
+    int64_t n_parts; /* parts of the blocks. by_strassen: one for each thread, because each part
+                        computes the sources again; else one for each block */
+} task_t;
+
+static void copy_rows(void *user, int64_t first, int64_t last)
 {
+    const sequence_run_t *run = ((const task_t *)user)->run;
     const sequence_t *s = run->sequence;
     for (int64_t row = first; row < last; row++)
         memcpy(run->x + row * run->x_stride, s->x + sequence_row(run, row),
                (size_t)s->n_inputs * sizeof(float));
 }
 
-/* ---- running ---- */
-
-static void meet(int n_members)
+/* The view of one member, which has sources of its own. */
+static sequence_run_t run_of(const task_t *task, int member)
 {
-    if (n_members > 1) {
-#pragma omp barrier
-    }
+    sequence_run_t run = *task->run;
+    if (run.sequence->by_strassen) run.sources += member * run.sources_of_thread;
+    return run;
 }
 
-/* The work of one thread: a range of blocks in every step. Threads wait for each other before x is
- * read and after each step, which costs less than a parallel region for each step. */
-static void run_member(const sequence_run_t *whole, const sequence_loops_t *isa, int member,
-                       int n_members)
+static void project_parts(void *user, int64_t first, int64_t last, int member)
 {
-    const sequence_t *s = whole->sequence;
-    const int64_t first = whole->n_blocks * member / n_members;
-    const int64_t last = whole->n_blocks * (member + 1) / n_members;
-    const int64_t at_once = whole->n_rows / s->n_sequences;
-    sequence_run_t run = *whole;
-    if (s->by_strassen) run.sources += member * run.sources_of_thread;
-    for (; run.first_step < s->n_steps; run.first_step = run.last_step) {
-        const int64_t rest = s->n_steps - run.first_step;
-        run.last_step = run.first_step + (rest < at_once ? rest : at_once);
-        const int64_t n_rows = (run.last_step - run.first_step) * s->n_sequences;
-        if (!s->by_strassen) {
-            copy_rows(&run, n_rows * member / n_members, n_rows * (member + 1) / n_members);
-            meet(n_members);
-        }
-        isa->project(&run, first, last);
-        for (int64_t step = run.first_step; step < run.last_step; step++) {
-            isa->step(&run, step, first, last);
-            meet(n_members);
-        }
+    const task_t *task = user;
+    const sequence_run_t run = run_of(task, member);
+    task->loops->project(&run, run.n_blocks * first / task->n_parts,
+                         run.n_blocks * last / task->n_parts);
+}
+
+static void step_parts(void *user, int64_t first, int64_t last, int member)
+{
+    const task_t *task = user;
+    const sequence_run_t run = run_of(task, member);
+    task->loops->step(&run, task->step, run.n_blocks * first / task->n_parts,
+                      run.n_blocks * last / task->n_parts);
+}
+
+/* Each step is a loop of the pool. A member begins with the same blocks in each step, whose weights
+ * may still be in its cache. */
+static void run_steps(sequence_run_t *run, const sequence_loops_t *isa, int n_threads)
+{
+    const sequence_t *s = run->sequence;
+    const int64_t at_once = run->n_rows / s->n_sequences;
+    task_t task = {.run = run, .loops = isa, .n_parts = run->n_blocks};
+    if (s->by_strassen && task.n_parts > n_threads) task.n_parts = n_threads;
+    for (; run->first_step < s->n_steps; run->first_step = run->last_step) {
+        const int64_t rest = s->n_steps - run->first_step;
+        run->last_step = run->first_step + (rest < at_once ? rest : at_once);
+        const int64_t n_rows = (run->last_step - run->first_step) * s->n_sequences;
+        if (!s->by_strassen) threads_share(n_threads, n_rows, copy_rows, &task);
+        threads_share_members(n_threads, task.n_parts, project_parts, &task);
+        for (task.step = run->first_step; task.step < run->last_step; task.step++)
+            threads_share_members(n_threads, task.n_parts, step_parts, &task);
     }
 }
 
@@ -265,14 +281,7 @@ void sequence_run(const sequence_t *sequence, isa_t isa, int n_threads, void *sc
     make_run(sequence, isa, &run);
     place_all(&run, n_threads, scratch, &bytes);
     begin(&run);
-    if (n_threads <= 1) {
-        run_member(&run, loops[isa], 0, 1);
-    } else {
-        threads_begin_openmp(n_threads);
-#pragma omp parallel num_threads(n_threads)
-        run_member(&run, loops[isa], omp_get_thread_num(), omp_get_num_threads());
-        threads_end_openmp(n_threads);
-    }
+    run_steps(&run, loops[isa], n_threads);
     end_states(&run, run.h[sequence->n_steps % 2], sequence->h);
     if (sequence->cell == SEQUENCE_LSTM) end_states(&run, run.c, sequence->c);
 }

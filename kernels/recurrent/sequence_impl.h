@@ -68,7 +68,7 @@ void sequence_pack_halves(int64_t n_elements, int64_t n_inputs, int64_t lanes, c
 /* Bytes of 64-byte aligned scratch for a run on up to n_threads threads. False on overflow. */
 bool sequence_scratch(const sequence_t *sequence, isa_t isa, int n_threads, size_t *out_bytes);
 
-/* Runs on n_threads threads. isa_has(isa) must be true. */
+/* Runs on up to n_threads threads. isa_has(isa) must be true. */
 void sequence_run(const sequence_t *sequence, isa_t isa, int n_threads, void *scratch);
 
 /* ---- for the loops ---- */

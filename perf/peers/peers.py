@@ -22,6 +22,7 @@ NETWORKS = {
     "lstm": [64, 256],
     "unet": [3, 256, 256],
     "efficientnet_b0": [3, 224, 224],
+    "small_steps": [32, 14, 14],
 }
 
 

@@ -180,6 +180,19 @@ static void move_piece(const strided_t *s, int64_t piece, const char *from, char
         move_run(s, inner.size, from + i * outer.src, inner.src, to + i * outer.dst, inner.dst);
 }
 
+typedef struct pieces {
+    const strided_t *s;
+    const char *from;
+    char *to;
+} pieces_t;
+
+static void move_pieces(void *user, int64_t first, int64_t last)
+{
+    const pieces_t *pieces = user;
+    for (int64_t piece = first; piece < last; piece++)
+        move_piece(pieces->s, piece, pieces->from, pieces->to);
+}
+
 void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const int64_t *src_strides,
                      const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,
                      int n_threads)
@@ -190,8 +203,7 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
     strided_t s = {.src_dtype = src_dtype, .dst_dtype = dst_dtype};
     s.n = make_loops(rank, sizes, src_strides, src_size, dst_strides, dst_size, s.loops);
     const int64_t n_pieces = plan_strided(&s, src_size, dst_size);
-#pragma omp parallel for num_threads(n_threads) if (n_threads > 1) schedule(static)
-    for (int64_t piece = 0; piece < n_pieces; piece++) move_piece(&s, piece, src, dst);
+    threads_share(n_threads, n_pieces, move_pieces, &(pieces_t){&s, src, dst});
 }
 
 /* Visits all elements in the padding: for each padded dimension, the elements whose index in this
@@ -350,11 +362,32 @@ static bool may_go_by_offsets(const tensor_info_t *src_info, const tensor_info_t
            (info_is_contiguous(src_info) || info_is_contiguous(dst_info));
 }
 
+typedef struct offset_rows {
+    const tensor_info_t *src_info, *dst_info;
+    const int64_t *from, *to; /* offsets of all dimensions */
+    int64_t n_offsets;
+    const char *src;
+    char *dst;
+} offset_rows_t;
+
+static void move_rows(void *user, int64_t first, int64_t end)
+{
+    const offset_rows_t *r = user;
+    const size_t size = dtype_size(r->src_info->dtype);
+    const int64_t last = r->src_info->sizes[r->src_info->rank - 1];
+    const int64_t *from = r->from + r->n_offsets - last, *to = r->to + r->n_offsets - last;
+    for (int64_t row = first; row < end; row++) {
+        const char *src = r->src + row_offset(r->src_info, r->from, row) * (int64_t)size;
+        char *dst = r->dst + row_offset(r->dst_info, r->to, row) * (int64_t)size;
+        for (int64_t i = 0; i < last; i++)
+            memcpy(dst + to[i] * (int64_t)size, src + from[i] * (int64_t)size, size);
+    }
+}
+
 /* Copies element by element, for formats that oneDNN cannot reorder, such as bf16 to ABcd2b4a2b. */
 static status_t convert_by_offsets(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                    const tensor_info_t *dst_info, void *dst)
 {
-    const size_t size = dtype_size(src_info->dtype);
     const int64_t last = src_info->sizes[src_info->rank - 1], rows = info_numel(src_info) / last;
     int64_t n = 0, *from = NULL;
     for (int d = 0; d < src_info->rank; d++) n += src_info->sizes[d];
@@ -362,14 +395,8 @@ static status_t convert_by_offsets(context_t *ctx, const tensor_info_t *src_info
     int64_t *const to = from + n;
     fill_offsets(src_info, from);
     fill_offsets(dst_info, to);
-#pragma omp parallel for num_threads(threads_for(ctx, rows *last)) schedule(static)
-    for (int64_t row = 0; row < rows; row++) {
-        const char *src_row = (const char *)src + row_offset(src_info, from, row) * (int64_t)size;
-        char *dst_row = (char *)dst + row_offset(dst_info, to, row) * (int64_t)size;
-        for (int64_t i = 0; i < last; i++)
-            memcpy(dst_row + to[n - last + i] * (int64_t)size,
-                   src_row + from[n - last + i] * (int64_t)size, size);
-    }
+    offset_rows_t moved = {src_info, dst_info, from, to, n, src, dst};
+    threads_share(threads_for(ctx, rows * last), rows, move_rows, &moved);
     context_put(ctx, from);
     if (dst_info->format.kind == FORMAT_TAG) convert_zero_padding(dst_info, dst);
     return STATUS_OK;
