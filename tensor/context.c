@@ -89,8 +89,8 @@ enum {
 
 static const environment_variable_t variables[VARIABLE_COUNT] = {
     {"TESSERA_THREADS",
-     "threads that run operators; default: cores in the affinity mask, or the CPU "
-     "quota if it is smaller"},
+     "threads that run operators; default: cores in the affinity mask on one NUMA node, or the "
+     "CPU quota if it is smaller"},
     {"TESSERA_TRACE",
      "categories to trace, separated by commas: dispatch, convert, pass, plan, all"},
     {"TESSERA_TRACE_FILE", "file to append trace lines to; default: stderr"},
@@ -475,11 +475,13 @@ int context_threads(const context_t *ctx)
 const char *context_threads_text(char *out_text, size_t capacity)
 {
     const threads_bounds_t bounds = threads_bounds();
-    char quota[32] = "no quota";
+    char node[48] = "", quota[32] = "no quota";
+    if (bounds.n_node < bounds.n_allowed)
+        snprintf(node, sizeof node, "%d of them on one NUMA node, ", bounds.n_node);
     if (bounds.n_quota > 0) snprintf(quota, sizeof quota, "a quota of %d", bounds.n_quota);
     if (out_text != NULL && capacity > 0)
-        snprintf(out_text, capacity, "%d core%s, %d in the affinity mask, %s", bounds.n_cores,
-                 bounds.n_cores == 1 ? "" : "s", bounds.n_allowed, quota);
+        snprintf(out_text, capacity, "%d core%s, %d in the affinity mask, %s%s", bounds.n_cores,
+                 bounds.n_cores == 1 ? "" : "s", bounds.n_allowed, node, quota);
     return out_text;
 }
 

@@ -84,6 +84,7 @@ typedef struct slot {
 typedef struct worker {
     _Alignas(LINE) atomic_uint is_asleep;
     pthread_t thread;
+    int node; /* see threads_node */
 } worker_t;
 
 static slot_t slots[MAX_CALLERS];
@@ -336,6 +337,7 @@ static void *work(void *user)
     (void)snprintf(name, sizeof name, "tessera-%d", number);
     (void)prctl(PR_SET_NAME, name, 0, 0, 0);
 #endif
+    (void)threads_stay(worker->node, number);
     omp_set_num_threads(1); /* for OpenMP regions inside of bodies */
     while (!atomic_load_explicit(&is_stopped, memory_order_relaxed)) {
         if (help_any(seen, number)) continue;
@@ -396,6 +398,7 @@ static void make_workers(int n)
     if (!is_registered) is_registered = atexit(stop) == 0;
     for (int w = atomic_load(&n_workers); w < n && is_registered; w++) {
         atomic_store(&workers[w].is_asleep, 0);
+        workers[w].node = w > 0 ? workers[0].node : threads_node();
         atomic_fetch_add(&n_awake, 1);
         atomic_fetch_add(&n_alive, 1);
         if (pthread_create(&workers[w].thread, NULL, work, &workers[w]) != 0) {

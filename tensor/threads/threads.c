@@ -22,13 +22,31 @@ static size_t cache_bytes = 0;
 
 /* ---- cores ---- */
 
-static int count_cores(hwloc_const_bitmap_t mask)
+/* Counts the cores of a set that the mask allows. */
+static int count_cores_in(hwloc_const_bitmap_t set, hwloc_const_bitmap_t mask)
 {
     int count = 0;
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != NULL)
-        if (hwloc_bitmap_intersects(core->cpuset, mask)) count++;
+        if (hwloc_bitmap_isincluded(core->cpuset, set) &&
+            hwloc_bitmap_intersects(core->cpuset, mask))
+            count++;
     return count;
+}
+
+/* The NUMA node where the mask has the most cores; NULL if the machine has only one node. */
+static hwloc_obj_t largest_node(hwloc_const_bitmap_t mask, int *out_n_cores)
+{
+    hwloc_obj_t node = NULL, largest = NULL;
+    *out_n_cores = 0;
+    if (hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 2) return NULL;
+    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL) {
+        const int n = count_cores_in(node->cpuset, mask);
+        if (n <= *out_n_cores) continue;
+        *out_n_cores = n;
+        largest = node;
+    }
+    return largest;
 }
 
 /* Adds up the sizes of the last-level caches (the caches farthest from the cores). */
@@ -78,12 +96,16 @@ threads_bounds_t threads_bounds(void)
     if (topology != NULL) {
         hwloc_bitmap_t mask = allowed_mask();
         bounds.n_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
-        if (mask != NULL) bounds.n_allowed = count_cores(mask);
+        if (mask != NULL) {
+            bounds.n_allowed = count_cores_in(hwloc_topology_get_topology_cpuset(topology), mask);
+            (void)largest_node(mask, &bounds.n_node);
+        }
         hwloc_bitmap_free(mask);
     }
     if (bounds.n_allowed < 1) bounds.n_allowed = omp_get_num_procs();
     if (bounds.n_allowed < 1) bounds.n_allowed = 1;
     if (bounds.n_cores < bounds.n_allowed) bounds.n_cores = bounds.n_allowed;
+    if (bounds.n_node < 1) bounds.n_node = bounds.n_allowed;
     bounds.n_quota = threads_quota("");
     return bounds;
 }
@@ -91,8 +113,45 @@ threads_bounds_t threads_bounds(void)
 int threads_available(void)
 {
     const threads_bounds_t bounds = threads_bounds();
-    return bounds.n_quota > 0 && bounds.n_quota < bounds.n_allowed ? bounds.n_quota
-                                                                   : bounds.n_allowed;
+    return bounds.n_quota > 0 && bounds.n_quota < bounds.n_node ? bounds.n_quota : bounds.n_node;
+}
+
+int threads_node(void)
+{
+    int number = -1, n_cores = 0;
+    hwloc_obj_t node = NULL;
+    pthread_once(&once, read_topology);
+    hwloc_bitmap_t mask = topology != NULL ? allowed_mask() : NULL;
+    hwloc_bitmap_t here = mask != NULL ? hwloc_bitmap_alloc() : NULL;
+    if (here != NULL && (node = largest_node(mask, &n_cores)) != NULL) {
+        number = (int)node->logical_index;
+        node = NULL;
+        if (hwloc_get_last_cpu_location(topology, here, HWLOC_CPUBIND_THREAD) != 0)
+            hwloc_bitmap_zero(here);
+        while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL)
+            if (hwloc_bitmap_intersects(node->cpuset, here) &&
+                count_cores_in(node->cpuset, mask) == n_cores) {
+                number = (int)node->logical_index;
+                break;
+            }
+    }
+    hwloc_bitmap_free(here);
+    hwloc_bitmap_free(mask);
+    return number;
+}
+
+bool threads_stay(int node, int number)
+{
+    bool is_bound = false;
+    if (node < 0) return false;
+    const hwloc_obj_t at = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, (unsigned)node);
+    hwloc_bitmap_t mask = at != NULL ? allowed_mask() : NULL;
+    if (mask != NULL && number + 1 < count_cores_in(at->cpuset, mask)) {
+        hwloc_bitmap_and(mask, mask, at->cpuset);
+        is_bound = hwloc_set_cpubind(topology, mask, HWLOC_CPUBIND_THREAD) == 0;
+    }
+    hwloc_bitmap_free(mask);
+    return is_bound;
 }
 
 int threads_processors(void)

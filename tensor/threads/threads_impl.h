@@ -12,6 +12,7 @@
 typedef struct threads_bounds {
     int n_cores;   /* physical cores of the machine (hwloc), at least 1 */
     int n_allowed; /* cores that the process's CPU affinity allows */
+    int n_node;    /* those among them on the NUMA node with the most of them */
     int n_quota;   /* processors that control groups' quotas allow, rounded up; 0: no quota */
 } threads_bounds_t;
 
@@ -20,6 +21,15 @@ threads_bounds_t threads_bounds(void);
 
 /* The smallest of the bounds: the number of threads of a context if the user requests no number. */
 int threads_available(void);
+
+/* The NUMA node for the pool's workers: the calling thread's, if no other has more allowed cores.
+ * -1: the machine has only one. */
+int threads_node(void);
+
+/* Binds the calling thread, which is the worker with this number, to the node if the node has a
+ * core for it next to those of the pool's first caller and of the workers with smaller numbers.
+ * Returns whether it did; further workers may run everywhere. */
+bool threads_stay(int node, int number);
 
 /* Hardware threads that affinity and quota allow, which is how many threads can run at once. */
 int threads_processors(void);

@@ -112,9 +112,10 @@ static void the_least_bound_decides(void **state)
     const threads_bounds_t bounds = threads_bounds();
     const int n = threads_available();
     assert_in_range(bounds.n_allowed, 1, bounds.n_cores);
-    assert_in_range(n, 1, bounds.n_allowed);
-    assert_int_equal(n, bounds.n_quota == 0 || bounds.n_quota > bounds.n_allowed ? bounds.n_allowed
-                                                                                 : bounds.n_quota);
+    assert_in_range(bounds.n_node, 1, bounds.n_allowed);
+    assert_in_range(n, 1, bounds.n_node);
+    assert_int_equal(n, bounds.n_quota == 0 || bounds.n_quota > bounds.n_node ? bounds.n_node
+                                                                              : bounds.n_quota);
     assert_ptr_equal(context_threads_text(text, sizeof text), text);
     assert_non_null(strstr(text, " in the affinity mask, "));
     context_threads_text(few, sizeof few);
