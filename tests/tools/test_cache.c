@@ -52,7 +52,7 @@ static int count(const char *arguments, const char *name)
 static void runs_share_packed_weights(void **state)
 {
     (void)state;
-    check("freeze zoo:resnet50 --no-cache -o net.tessera", 0, "net.tessera");
+    check("freeze zoo:resnet18 --no-cache -o net.tessera", 0, "net.tessera");
     check("cache", 0, "0 files");
     const int n_packed = count(RUN " --no-cache", "weights packed");
     assert_true(n_packed >= 10);
