@@ -17,7 +17,7 @@
 #include "module/module.h"
 #include "tests/support/nets/nets.h"
 
-enum { N_OUT = 10, BATCH = 3, MAX_SECONDS = 20, MAX_DEPTH = 3 };
+enum { N_OUT = 10, BATCH = 3, MAX_SECONDS = 120, MAX_DEPTH = 3 };
 
 /* The results of one process, in memory shared by parent and child. */
 typedef struct answer {

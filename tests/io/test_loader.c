@@ -118,7 +118,7 @@ static void a_forked_child_reads_on(void **state)
     const pid_t child = CHILDREN_HAVE_THREADS ? fork() : -1;
     assert_true(child >= 0 || !CHILDREN_HAVE_THREADS);
     if (child == 0) {
-        alarm(20);
+        alarm(120);
         while (!next_items(ctx, loader, &n, items)) continue;
         loader_destroy(loader);
         loader_t *whole = make_loader(ctx, dataset, &options);

@@ -56,7 +56,7 @@ def test_ctrl_c_ends_a_run(model_and_x):
         with pytest.raises(KeyboardInterrupt):
             while True:
                 model(x)
-        assert time.monotonic() - begin < after + 2.0
+        assert time.monotonic() - begin < after + 20.0
         timer.join()
         assert np.array_equal(model(x), wanted)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -69,7 +69,7 @@ def test_ctrl_c_ends_loading():
     with pytest.raises(KeyboardInterrupt):
         while True:
             tessera.load_bytes(data)
-    assert time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin < 20.0
     timer.join()
 
 

@@ -66,7 +66,8 @@ def test_other_threads_run_python_meanwhile(files, tmp_path, what):
         "profile": lambda: fresh.profile(x, iterations=5),
         "call": lambda: [fresh(x) for _ in range(5)],
     }
-    assert counted_during(calls[what]) > 0.2
+    # Another process may take the cores for a moment, so there are three attempts.
+    assert any(counted_during(calls[what]) > 0.2 for _ in range(3))
 
 
 def test_eight_threads_hammer_one_model_at_several_sizes():
@@ -152,7 +153,8 @@ def test_a_call_at_other_sizes_asks_the_right_graph_at_once():
             times.append((time.perf_counter() - begin) * 1e4)
         return min(times)
 
-    assert best_us(other) < 1.5 * best_us(first) + 1
+    # Another process may take the cores for a moment, so there are three attempts.
+    assert any(best_us(other) < 1.5 * best_us(first) + 1 for _ in range(3))
 
 
 @pytest.mark.parametrize(

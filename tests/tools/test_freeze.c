@@ -24,7 +24,7 @@ static void check(const char *arguments, int code, const char *part)
 {
     static char text[1 << 16];
     char line[1024];
-    snprintf(line, sizeof line, "cd %s && timeout 60 " TESSERA_COMMAND " %s 2>&1", scratch,
+    snprintf(line, sizeof line, "cd %s && timeout 300 " TESSERA_COMMAND " %s 2>&1", scratch,
              arguments);
     FILE *pipe = popen(line, "r");
     assert_non_null(pipe);

@@ -181,7 +181,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The limit of 5 s is generous, because other processes may use the cores. */
+/* The limits are generous, because other processes may use the cores. */
 static void a_signal_handler_cancels_what_runs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -194,12 +194,12 @@ static void a_signal_handler_cancels_what_runs(void **state)
         status_t status = STATUS_OK;
         const double begin = now();
         assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
-        while (status == STATUS_OK && now() - begin < 20.0) {
+        while (status == STATUS_OK && now() - begin < 60.0) {
             status = module_forward(ctx, frozen, x, &y);
             tensor_release(y);
         }
         CHECK_FAILS(ctx, status, STATUS_CANCELLED, "cancelled");
-        assert_true(now() - begin < 5.0);
+        assert_true(now() - begin < 30.0);
     }
     signal(SIGALRM, SIG_DFL);
     tensor_release(x);

@@ -461,7 +461,7 @@ static int run_ranks(const char *what)
     snprintf(
         line, sizeof line,
         "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LSAN_OPTIONS=detect_leaks=0 "
-        "OMP_NUM_THREADS=1 mpirun --oversubscribe --timeout 40 -n 2 %s '%s' %s 2>&1",
+        "OMP_NUM_THREADS=1 mpirun --oversubscribe --timeout 200 -n 2 %s '%s' %s 2>&1",
         strcmp(what, "killed") == 0 || strcmp(what, "left") == 0 ? "--enable-recovery" : "", self,
         what);
     FILE *pipe = popen(line, "r");

@@ -18,7 +18,7 @@
 #include "tensor/threads/pool_impl.h"
 #include "tensor/threads/threads_impl.h"
 
-enum { MAX_N = 3000, MAX_THREADS = 9, N_CALLERS = 6, MAX_SECONDS = 20 };
+enum { MAX_N = 3000, MAX_THREADS = 9, N_CALLERS = 6, MAX_SECONDS = 120 };
 
 typedef struct run {
     int64_t n;
