@@ -1,6 +1,6 @@
-/* After a fork, children run the library with their own threads. Forks happen before and after the
- * first run, with one thread and more, from a thread other than the one that ran, and in a
- * child. */
+/* After a fork, children run the library with their own threads. Forks happen before the library is
+ * used, before and after the first run, with one thread and more, from a thread other than the one
+ * that ran, and in a child. */
 #define _DEFAULT_SOURCE
 
 #include "freeze/freeze.h"
@@ -79,6 +79,46 @@ static void have_child(const family_t *family, int depth)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static void make_and_run(int n_threads, float *out)
+{
+    const context_options_t options = {.n_threads = n_threads};
+    context_t *ctx = NULL;
+    module_t *frozen = NULL;
+    assert_int_equal(context_create(&options, &ctx), STATUS_OK);
+    module_t *net = net_grouped(ctx);
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    run(ctx, frozen, 1, out);
+    module_release(frozen);
+    module_release(net);
+    context_destroy(ctx);
+}
+
+/* The first test of the program, so its first child uses the library before the parent does. */
+static void a_child_may_use_the_library_first(void **state)
+{
+    float *of_child = mmap(NULL, N_OUT * sizeof *of_child, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    assert_true(of_child != MAP_FAILED);
+    for (int n_threads = 1; n_threads <= 2; n_threads++) {
+        float own[N_OUT];
+        int status = 0;
+        memset(of_child, 0, N_OUT * sizeof *of_child);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(MAX_SECONDS);
+            make_and_run(n_threads, of_child);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        make_and_run(n_threads, own);
+        assert_memory_equal(of_child, own, sizeof own);
+    }
+    assert_int_equal(munmap(of_child, N_OUT * sizeof *of_child), 0);
+}
+
 static void *have_child_in_thread(void *user)
 {
     have_child(user, 0);
@@ -140,6 +180,7 @@ static void children_run_modules_of_blocked_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_child_may_use_the_library_first),
         TEST(children_run_frozen_modules),
         TEST(children_run_modules_of_blocked_weights),
     };
