@@ -218,8 +218,7 @@ typedef struct task {
     const sequence_run_t *run;
     const sequence_loops_t *loops;
     int64_t step;
-    int64_t n_parts; /* parts of the blocks. by_strassen: one for each thread, because each part
-                        computes the sources again; else one for each block */
+    int64_t n_parts; /* parts of the blocks: one for each thread */
 } task_t;
 
 static void copy_rows(void *user, int64_t first, int64_t last)
@@ -255,14 +254,14 @@ static void step_parts(void *user, int64_t first, int64_t last, int member)
                       run.n_blocks * last / task->n_parts);
 }
 
-/* Each step is a loop of the pool. A member begins with the same blocks in each step, whose weights
- * may still be in its cache. */
+/* Each step is a loop of the pool, whose members have the same blocks in each step, because their
+ * weights are in the member's cache. If a worker has no core, the caller takes its blocks. */
 static void run_steps(sequence_run_t *run, const sequence_loops_t *isa, int n_threads)
 {
     const sequence_t *s = run->sequence;
     const int64_t at_once = run->n_rows / s->n_sequences;
-    task_t task = {.run = run, .loops = isa, .n_parts = run->n_blocks};
-    if (s->by_strassen && task.n_parts > n_threads) task.n_parts = n_threads;
+    task_t task = {.run = run, .loops = isa, .n_parts = n_threads};
+    if (task.n_parts > run->n_blocks) task.n_parts = run->n_blocks;
     for (; run->first_step < s->n_steps; run->first_step = run->last_step) {
         const int64_t rest = s->n_steps - run->first_step;
         run->last_step = run->first_step + (rest < at_once ? rest : at_once);
