@@ -175,6 +175,15 @@ static status_t bind(context_t *ctx, onednn_frame_t *frame, int index, void *han
     return STATUS_OK;
 }
 
+/* Short reorders run on the calling thread alone. OpenMP's threads would need longer, and then the
+ * pool's workers would have to wake up and wait for the cores of these threads. */
+static int count_threads(const context_t *ctx, const onednn_problem_t *problem)
+{
+    const bool is_short = problem->kind == ONEDNN_REORDER &&
+                          threads_for(ctx, info_numel(&problem->src[0])) == 1;
+    return is_short ? 1 : omp_get_max_threads();
+}
+
 status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *arguments,
                           void *scratch)
 {
@@ -183,11 +192,14 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
     if (frame->fold != NULL) arguments = onednn_fold_run(frame->fold, frame, arguments, folded);
     for (int i = 0; i < primitive->n_arguments; i++) TRY(bind(ctx, frame, i, arguments[i]));
     if (primitive->scratch_bytes > 0) TRY(bind(ctx, frame, primitive->n_arguments, scratch));
-    const int n_threads = omp_get_max_threads();
+    const int n_before = omp_get_max_threads();
+    const int n_threads = count_threads(ctx, primitive->problem);
+    if (n_threads != n_before) omp_set_num_threads(n_threads);
     threads_begin_openmp(n_threads);
     const dnnl_status_t done = dnnl_primitive_execute(
         atomic_load(&primitive->kernel), context_stream(ctx)->stream, frame->n_given, frame->given);
     threads_end_openmp(n_threads);
+    if (n_threads != n_before) omp_set_num_threads(n_before);
     TRY_ONEDNN(ctx, done);
     return STATUS_OK;
 }
