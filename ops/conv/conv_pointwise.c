@@ -36,7 +36,7 @@ static bool is_normed(const opdef_t *op)
 /* Measured: sums run at SHARE of the peak (the default estimate is 0.9), and storing a result takes
  * as long as the products with LEAVING input channels. */
 #define SHARE 0.95
-#define LEAVING 3
+#define LEAVING 1
 
 static const char *check_windows(const op_call_t *call)
 {
