@@ -49,7 +49,7 @@ static status_t check_operands(context_t *ctx, const opdef_t *op, const void *at
             op->name, n_in, OP_MAX_INPUTS);
     if (n_in > 0 && in == NULL) return context_null(ctx, op->name, "in");
     REQUIRE(ctx, is_variadic ? n_in >= op->n_operands : n_in == op->n_operands + n_post,
-            "%s: %d inputs, %d are needed", op->name, n_in, op->n_operands + n_post);
+            "%s: %d inputs, needs %d", op->name, n_in, op->n_operands + n_post);
     for (int i = 0; i < n_in; i++) {
         const operand_t *operand = select_operand(op, i);
         if (in[i] == NULL) return context_null(ctx, op->name, operand->name);

@@ -42,13 +42,13 @@ static bool skip(wav_t *wav, uint32_t size, uint32_t n_read)
 static bool read_format(wav_t *wav, uint32_t size)
 {
     unsigned char bytes[FORMAT_BYTES];
-    if (size < FORMAT_BYTES) return fail(wav, "a format of %u bytes, 16 are needed", size);
+    if (size < FORMAT_BYTES) return fail(wav, "a format of %u bytes, needs 16", size);
     if (!read_bytes(wav, FORMAT_BYTES, bytes)) return false;
     const uint32_t kind = read_integer(bytes, 2), n_channels = read_integer(bytes + 2, 2);
     const uint32_t rate = read_integer(bytes + 4, 4), n_bits = read_integer(bytes + 14, 2);
     if (kind != FORMAT_PCM) return fail(wav, "samples of format %u, 1 (PCM) is needed", kind);
     if (n_channels != 1) return fail(wav, "%u channels, 1 is needed", n_channels);
-    if (n_bits != 16) return fail(wav, "samples of %u bits, 16 are needed", n_bits);
+    if (n_bits != 16) return fail(wav, "samples of %u bits, needs 16", n_bits);
     if (rate != 8000 && rate != 16000)
         return fail(wav, "%u samples a second, 8000 or 16000 are needed", rate);
     wav->rate = (int)rate;

@@ -335,7 +335,7 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     }
     }
     if (needs_name && node->name == NULL) return context_null(ctx, graph_node_word(node), "name");
-    REQUIRE(ctx, node->n_inputs >= least, "%s: %d operands, %d are needed", graph_node_word(node),
+    REQUIRE(ctx, node->n_inputs >= least, "%s: %d operands, needs %d", graph_node_word(node),
             node->n_inputs, least);
     REQUIRE(ctx, node->n_inputs <= most, "%s: %d operands, at most %d are allowed",
             graph_node_word(node), node->n_inputs, most);
@@ -626,10 +626,10 @@ static status_t check_block(context_t *ctx, const graph_node_t *owner, const ope
     const char *name = is_loop ? "loop" : "if";
     int n_params = is_loop ? owner->n_outputs + 1 : 0;
     int needed = owner->n_outputs + (is_loop ? 1 : 0);
-    REQUIRE(ctx, block->n_params == n_params, "%s: its block has %d parameters, %d are needed%s",
-            name, block->n_params, n_params, is_loop ? " (iteration, carried values)" : "");
-    REQUIRE(ctx, n_results == needed, "%s: its block yields %d values, %d are needed%s", name,
-            n_results, needed, is_loop ? " (condition, carried values)" : "");
+    REQUIRE(ctx, block->n_params == n_params, "%s: its block has %d parameters, needs %d%s", name,
+            block->n_params, n_params, is_loop ? " (iteration, carried values)" : "");
+    REQUIRE(ctx, n_results == needed, "%s: its block yields %d values, needs %d%s", name, n_results,
+            needed, is_loop ? " (condition, carried values)" : "");
     return STATUS_OK;
 }
 

@@ -168,8 +168,8 @@ status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_by
              "tensor \"%s\": its data is in \"%s\", a model in memory has no files beside it", name,
              place.location);
     if (place.has_length && place.length != n_bytes)
-        FAIL(ctx, STATUS_CORRUPT, "tensor \"%s\": %llu bytes of external data, %zu are needed",
-             name, (unsigned long long)place.length, n_bytes);
+        FAIL(ctx, STATUS_CORRUPT, "tensor \"%s\": %llu bytes of external data, needs %zu", name,
+             (unsigned long long)place.length, n_bytes);
     int file = -1;
     TRY(open_data(onnx, name, place.location, &file));
     status_t status = read_all(ctx, name, &place, file, n_bytes, bytes);

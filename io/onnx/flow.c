@@ -47,7 +47,7 @@ status_t onnx_import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bou
 {
     onnx_t *onnx = node->onnx;
     if (graph->n_output != (size_t)n_results)
-        FAIL(onnx->ctx, STATUS_CORRUPT, "block \"%.64s\" gives %zu results, %d are needed",
+        FAIL(onnx->ctx, STATUS_CORRUPT, "block \"%.64s\" gives %zu results, needs %d",
              graph->name != NULL ? graph->name : "", graph->n_output, n_results);
     const int outer_bound = onnx->first_bound;
     onnx->n_blocks++;
@@ -511,8 +511,8 @@ status_t onnx_import_loop(onnx_node_t *node)
     if (loop.body->n_input != (size_t)loop.n_carried + 2 ||
         loop.body->n_output < (size_t)loop.n_carried + 1)
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "the body has %zu inputs and %zu results for %d carried values", loop.body->n_input,
-             loop.body->n_output, loop.n_carried);
+             "the body has %zu inputs and %zu results for %d carried value%s", loop.body->n_input,
+             loop.body->n_output, loop.n_carried, loop.n_carried == 1 ? "" : "s");
     loop.n_lists = (int)loop.body->n_output - 1 - loop.n_carried;
     TRY(onnx_check_inputs(node, 2, 2 + loop.n_carried));
     for (int i = 0; i < loop.n_carried; i++) loop.carried[i] = node->in[2 + i];
@@ -527,8 +527,8 @@ static status_t read_list(onnx_node_t *node, const char *name, int n, int64_t *o
     for (int i = 0; i < n; i++) out_values[i] = 0;
     TRY(onnx_attr_ints(node, name, ONNX_MAX_CARRIED, &n_given, out_values));
     if (n_given >= 0 && n_given != n)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, %d are needed", name,
-             n_given, n);
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, needs %d", name, n_given,
+             n);
     return STATUS_OK;
 }
 
@@ -580,8 +580,8 @@ status_t onnx_import_scan(onnx_node_t *node)
     loop.n_carried = node->n_in - loop.n_slices;
     if (loop.body->n_output < (size_t)loop.n_carried || node->n_in > ONNX_MAX_CARRIED ||
         loop.body->n_output > ONNX_MAX_CARRIED)
-        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the body has %zu results for %d states",
-             loop.body->n_output, loop.n_carried);
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the body has %zu results for %d state%s",
+             loop.body->n_output, loop.n_carried, loop.n_carried == 1 ? "" : "s");
     loop.n_lists = (int)loop.body->n_output - loop.n_carried;
     TRY(onnx_check_inputs(node, 0, node->n_in));
     for (int i = 0; i < loop.n_carried; i++) loop.carried[i] = node->in[i];

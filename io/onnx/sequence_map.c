@@ -38,7 +38,7 @@ static status_t check_inputs(const onnx_node_t *node)
     TRY(onnx_check_inputs(node, 0, node->n_in));
     for (int i = 0; i < node->n_in; i++) {
         if (i == 0 && !onnx->items[node->in[i]].is_sequence)
-            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is no sequence", i);
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is not a sequence", i);
         if (onnx->items[node->in[i]].is_optional || onnx->items[node->in[i]].is_none)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is an optional", i);
     }

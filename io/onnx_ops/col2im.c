@@ -31,8 +31,8 @@ static status_t read_numbers(onnx_node_t *node, const char *name, int n, int64_t
     for (int i = 0; i < n; i++) values[i] = least;
     TRY(onnx_attr_ints(node, name, 2 * MAX_SPATIAL, &n_given, values));
     if (n_given >= 0 && n_given != n)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, %d are needed", name,
-             n_given, n);
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, needs %d", name, n_given,
+             n);
     for (int i = 0; i < n; i++)
         if (values[i] < least || values[i] > MAX_STEP)
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s %lld, %lld or more is needed", name,

@@ -27,8 +27,8 @@ static status_t read_spatial(onnx_node_t *node, const char *name, int n, int64_t
     int64_t values[6];
     TRY(onnx_attr_ints(node, name, 6, &n_given, values));
     if (n_given >= 0 && n_given != n)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, %d are needed", name,
-             n_given, n);
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, needs %d", name, n_given,
+             n);
     for (int i = 0; i < n; i++) {
         out_values[i] = n_given >= 0 ? values[i] : initial;
         if (out_values[i] < least || out_values[i] > MAX_STEP)
@@ -168,8 +168,7 @@ static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int
     TRY(onnx_attr_ints(node, "output_shape", 6, &n, wanted));
     if (n < 0 && !window->is_same) return STATUS_OK;
     if (n >= 0 && n != window->n && n != window->n + 2)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed", n,
-             window->n);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, needs %d", n, window->n);
     for (int i = 0; i < window->n; i++) {
         const int64_t size = n < 0 ? sym_multiply(ctx, sizes[i], window->stride[i])
                                    : wanted[n - window->n + i];
@@ -318,7 +317,7 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
     TRY(onnx_input_ints(node, 2, "output_shape", TENSOR_MAX_RANK, &n, wanted));
     if (n < 0) return STATUS_OK;
     if (n != rank)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed", n, rank);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, needs %d", n, rank);
     for (int d = 0; d < rank; d++) {
         after[d] = sym_subtract(ctx, wanted[d], sizes[d]);
         is_padded = is_padded || !sym_knows_equal(ctx, after[d], 0);

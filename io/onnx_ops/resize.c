@@ -333,7 +333,7 @@ static status_t read_crop(onnx_node_t *node, int n_axes, const int64_t *axes, re
     if (resize->coordinates != RESIZE_CROP) return STATUS_OK;
     TRY(onnx_input_floats(node, 1, "roi", 2 * TENSOR_MAX_RANK, &n, crop));
     if (n != 2 * n_axes)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "roi has %d numbers, %d are needed",
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "roi has %d numbers, needs %d",
              n < 0 ? 0 : n, 2 * n_axes);
     for (int i = 0; i < n_axes; i++) {
         resize->start[axes[i]] = crop[i];

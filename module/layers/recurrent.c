@@ -167,8 +167,8 @@ static status_t forward(context_t *ctx, const module_t *self, kind_t kind, int n
     stack_t s = {.ctx = ctx, .self = self, .kind = kind};
     tensor_t *parts[2], *y = NULL;
     REQUIRE(ctx, n_in == 1 || n_in == 1 + n_states,
-            "module: forward of %s with %d inputs, takes x alone or with %d states",
-            module_type(self), n_in, n_states);
+            "module: forward of %s with %d inputs, takes x alone or with %d state%s",
+            module_type(self), n_in, n_states, n_states == 1 ? "" : "s");
     TRY(read_attributes(&s));
     s.x = in[0];
     for (int i = 1; i < n_in; i++) s.given[i - 1] = in[i];

@@ -163,9 +163,8 @@ static status_t check_rows(context_t *ctx, const multinomial_attrs_t *attrs, int
                     weight, (long long)row);
             n_above += weight > 0.0;
         }
-        REQUIRE(ctx, n_above >= least,
-                "multinomial: row %lld has %lld weights above 0, %lld are needed", (long long)row,
-                (long long)n_above, (long long)least);
+        REQUIRE(ctx, n_above >= least, "multinomial: row %lld has %lld weights above 0, needs %lld",
+                (long long)row, (long long)n_above, (long long)least);
     }
     return STATUS_OK;
 }

@@ -37,8 +37,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     }
     const int n_needed = attrs->dims.n > 0 ? attrs->dims.n : 1;
     REQUIRE(ctx, call->op->variant == FLIP || attrs->shifts.n == n_needed,
-            "%s: %d shifts for %d dims, %d are needed", name, attrs->shifts.n, attrs->dims.n,
-            n_needed);
+            "%s: %d shifts for %d dims, needs %d", name, attrs->shifts.n, attrs->dims.n, n_needed);
     return ops_infer_like(ctx, call, out_n, out);
 }
 

@@ -121,8 +121,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const resize_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[0];
     const int n = attrs->sizes.n, first = x->rank - n;
-    REQUIRE(ctx, n >= 1 && n <= x->rank, "resize: %d sizes for %s, 1 to %d are needed", n,
-            info_brief(x), x->rank);
+    REQUIRE(ctx, n >= 1 && n <= x->rank, "resize: %d sizes for %s, needs 1 to %d", n, info_brief(x),
+            x->rank);
     REQUIRE(ctx, attrs->scales.n == 0 || attrs->scales.n == n,
             "resize: %d scales for %d sizes, none or as many are needed", attrs->scales.n, n);
     REQUIRE(ctx, attrs->mode == RESIZE_NEAREST || dtype_is_floating(x->dtype),

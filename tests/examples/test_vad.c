@@ -116,8 +116,8 @@ static void a_file_of_another_format_is_refused_in_words(void **state)
     check_changed(FORMAT, 1, "\3", "samples of format 3, 1 (PCM) is needed");
     check_changed(CHANNELS, 1, "\2", "2 channels, 1 is needed");
     check_changed(RATE, 2, "\x44\xac", "44100 samples a second, 8000 or 16000 are needed");
-    check_changed(BITS, 1, "\x18", "samples of 24 bits, 16 are needed");
-    check_changed(28, 1, "\16", "a format of 14 bytes, 16 are needed");
+    check_changed(BITS, 1, "\x18", "samples of 24 bits, needs 16");
+    check_changed(28, 1, "\16", "a format of 14 bytes, needs 16");
     check_changed(24, 4, "none", "its samples stand before their format");
     check_changed(52, 1, "\7", "7 bytes of samples, a sample has 2");
 }

@@ -64,7 +64,7 @@ static void a_block_lacks_its_results(void **state)
     maker_node_t *node = begin_if(9, 0);
     maker_attr_graph(node, "then_branch", &blocks[0]);
     maker_attr_graph(node, "else_branch", &blocks[1]);
-    refuse(ctx, STATUS_CORRUPT, "gives 2 results, 1 are needed");
+    refuse(ctx, STATUS_CORRUPT, "gives 2 results, needs 1");
     make_block(&blocks[1], "Neg", "b");
     blocks[1].graph.output[0]->name = blocks[0].graph.output[0]->name;
     refuse(ctx, STATUS_CORRUPT, "result \"a\" is made by no node");
@@ -249,13 +249,13 @@ static void a_scan_lacks_what_it_needs(void **state)
     maker_attr_graph(node, "body", &blocks[0]);
     maker_int(node, "num_scan_inputs", 1);
     maker_ints(node, "scan_output_axes", DIMS(0, 0));
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "scan_output_axes has 2 numbers, 1 are needed");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "scan_output_axes has 2 numbers, needs 1");
     node = begin_loop("Scan", "x x", "y");
     blocks[0].graph.n_output = 0;
     maker_input(&blocks[0], "z", FLOAT, DIMS(3));
     maker_attr_graph(node, "body", &blocks[0]);
     maker_int(node, "num_scan_inputs", 1);
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "the body has 0 results for 1 states");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "the body has 0 results for 1 state");
 }
 
 /* The import supports sizes that are linear in a count of elements found at run time. The square of

@@ -162,7 +162,7 @@ static void a_sequence_map_goes_over_sequences(void **state)
     begin_list(0);
     maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "x", "y"), "body", &body);
     refuse(ctx, STATUS_INVALID_ARGUMENT,
-           "onnx: node \"map\" (SequenceMap): input 0 is no sequence");
+           "onnx: node \"map\" (SequenceMap): input 0 is not a sequence");
     /* The second input is omitted, for a sequence of known and of unknown length. */
     maker_input(&body, "left_out", FLOAT, DIMS(2, 3));
     begin_list(0);

@@ -108,7 +108,7 @@ static void a_resize_says_where_it_samples(void **state)
 {
     context_t *ctx = fixture_context(state);
     begin_resize(13, "tf_crop_and_resize");
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "roi has 6 numbers, 8 are needed");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "roi has 6 numbers, needs 8");
     const float scales[4] = {1, 1, 0.75F, 0.75F};
     begin_resize(13, "half_pixel");
     maker_initializer(&maker, "scales", FLOAT, DIMS(4), scales, sizeof scales);
@@ -152,7 +152,7 @@ static void what_is_unpooled_has_a_place_for_each_index(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "output_shape 3, at least 4");
     begin_unpool((int64_t[]){1, 1, 2, 2});
     maker_initializer(&maker, "wanted", INT64, DIMS(2), small, 2 * sizeof *small);
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "output_shape has 2 numbers, 4 are needed");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "output_shape has 2 numbers, needs 4");
     maker_node_t *node = begin_unpool((int64_t[]){1, 1, 2, 2});
     maker_initializer(&maker, "wanted", INT64, DIMS(4), small, sizeof small);
     maker_ints(node, "pads", DIMS(2, 2, 2, 2));

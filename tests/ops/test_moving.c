@@ -252,7 +252,7 @@ static void what_cannot_be_turned_is_refused(void **state)
     CHECK_FAILS(ctx, op_flip(ctx, x, 13, (int64_t[13]){0}, &out), STATUS_INVALID_ARGUMENT,
                 "flip: 13 dims, 0 to 12 are possible");
     CHECK_FAILS(ctx, op_roll(ctx, x, 2, (int64_t[]){1, 1}, NULL, &out), STATUS_INVALID_ARGUMENT,
-                "roll: 2 shifts for 0 dims, 1 are needed");
+                "roll: 2 shifts for 0 dims, needs 1");
     CHECK_FAILS(ctx, op_reverse_sequence(ctx, x, lengths, 0, 1, &out), STATUS_INVALID_ARGUMENT,
                 "reverse_sequence: length 4 of sequence 1, there are 3 steps");
     CHECK_FAILS(ctx, op_reverse_sequence(ctx, x, lengths, 1, 0, &out), STATUS_INVALID_ARGUMENT,

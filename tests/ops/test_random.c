@@ -199,9 +199,9 @@ static void weights_that_nothing_can_be_drawn_by_are_refused(void **state)
     CHECK_FAILS(ctx, op_multinomial(ctx, x, 1, true, 0, &out), STATUS_INVALID_ARGUMENT,
                 "multinomial: weight -1 in row 1, finite ones of 0 and more are needed");
     CHECK_FAILS(ctx, op_multinomial(ctx, first, 3, false, 0, &out), STATUS_INVALID_ARGUMENT,
-                "multinomial: row 0 has 2 weights above 0, 3 are needed");
+                "multinomial: row 0 has 2 weights above 0, needs 3");
     CHECK_FAILS(ctx, op_multinomial(ctx, zero, 1, true, 0, &out), STATUS_INVALID_ARGUMENT,
-                "multinomial: row 0 has 0 weights above 0, 1 are needed");
+                "multinomial: row 0 has 0 weights above 0, needs 1");
     tensor_release(x);
     tensor_release(first);
     tensor_release(volume);

@@ -315,7 +315,7 @@ static void builtins_are_checked_for_their_number_of_operands(void **state)
         const char *name;
         int n_inputs, n_outputs;
         const char *part;
-    } cases[] = {{"len", 0, 1, "len: 0 operands, 1 are needed"},
+    } cases[] = {{"len", 0, 1, "len: 0 operands, needs 1"},
                  {"scalar_add", 3, 1, "scalar_add: 3 operands, at most 2 are allowed"},
                  {"scalar_not", 1, 2, "scalar_not: it has 1 outputs, 2 values are given"},
                  {"dict", 3, 1, "a key and a value for each item"},
@@ -422,7 +422,7 @@ static void blocks_that_are_missing_or_wrong_fail_the_builder(void **state)
     add_if(builder, add_int(builder, 1));
     graph_block_begin(builder);
     graph_block_end(builder, 0, NULL);
-    check_failure(builder, STATUS_INVALID_ARGUMENT, "its block yields 0 values, 1 are needed");
+    check_failure(builder, STATUS_INVALID_ARGUMENT, "its block yields 0 values, needs 1");
 
     builder = begin();
     x = add_image(builder);
@@ -430,7 +430,7 @@ static void blocks_that_are_missing_or_wrong_fail_the_builder(void **state)
     graph_block_begin(builder);
     graph_add_param(builder, "p", NULL);
     graph_block_end(builder, 1, &x);
-    check_failure(builder, STATUS_INVALID_ARGUMENT, "its block has 1 parameters, 0 are needed");
+    check_failure(builder, STATUS_INVALID_ARGUMENT, "its block has 1 parameters, needs 0");
 
     builder = begin();
     graph_block_begin(builder);

@@ -423,7 +423,7 @@ static void broken_statements_are_told_with_line_and_column(void **state)
     check_statement_rejected("%y = conv2d(%u, %u) groups=1 groups=2", 30, "is given twice");
     check_statement_rejected("%y = getattr(%self)", 20, "expected \"name=\"");
     check_statement_rejected("%y = getattr(%self) name=3", 26, "expected \"\"\", found \"3\"");
-    check_statement_rejected("%y = getattr() name=\"a\"", 6, "getattr: 0 operands, 1 are needed");
+    check_statement_rejected("%y = getattr() name=\"a\"", 6, "getattr: 0 operands, needs 1");
     check_statement_rejected("call(%self) name=\"a\"", 13, "expected \"method=\", found \"name\"");
     check_statement_rejected("%y = constant()", 16, "expected \"value=\"");
     check_statement_rejected("%y = constant(1) value=1", 6, "constant: 1 operands, at most 0 are");
@@ -483,13 +483,13 @@ static void broken_blocks_are_told_with_line_and_column(void **state)
     (void)state;
     check_statement_rejected("if() { yield } else { yield }", 1, "one condition is needed");
     check_statement_rejected("if(%n) { yield } if", 18, "expected \"else\", found \"if\"");
-    check_statement_rejected("%y = if(%n) { yield } else { yield }", 6, "yields 0 values, 1 are");
+    check_statement_rejected("%y = if(%n) { yield } else { yield }", 6, "yields 0 values, needs 1");
     check_statement_rejected("loop(1) do (%i) { yield true }", 1, "a trip count and a condition");
     check_statement_rejected("loop(1, true, %x) do (%i) { yield true }", 1,
                              "1 carried values, but 0 outputs");
     check_statement_rejected("loop(1, true) do { yield true }", 18, "expected \"(\"");
     check_statement_rejected("loop(1, true) do (%i, %j) { yield true }", 1,
-                             "its block has 2 parameters, 1 are needed");
+                             "its block has 2 parameters, needs 1");
     check_statement_rejected("loop(1, true) do (%x) { yield true }", 19, "%x is defined already");
     check_statement_rejected("if(%n) { yield } else { yield } : int", 34, "1 types are given");
 }
