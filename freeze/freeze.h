@@ -202,7 +202,8 @@ typedef struct freeze_load_options {
     bool is_copied;
     /* Does not compute checksums of constants, so mapped bytes are read only on first use. For
      * trusted files only: damaged constants give wrong results. Everything else is checked,
-     * including sizes and bounds. */
+     * including sizes and bounds. (Nor are they computed if the store knows that a mapped file was
+     * right and has not changed since; see docs/store.md.) */
     bool is_unchecked;
 } freeze_load_options_t;
 

@@ -181,6 +181,12 @@ void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *use
     buffer->user = user;
 }
 
+void *storage_owner(const storage_t *storage, buffer_deleter_t deleter)
+{
+    const buffer_t *buffer = atomic_load(&storage->buffer);
+    return buffer != NULL && buffer->deleter == deleter ? buffer->user : NULL;
+}
+
 void storage_set_unload(storage_t *storage, buffer_unload_t unload)
 {
     atomic_load(&storage->buffer)->unload = unload;

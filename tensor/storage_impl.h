@@ -49,6 +49,9 @@ void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *use
 void storage_set_unload(storage_t *storage, buffer_unload_t unload);
 void storage_unload(const storage_t *storage);
 
+/* Returns the deleter's `user` if the storage has borrowed bytes with this deleter, else NULL. */
+void *storage_owner(const storage_t *storage, buffer_deleter_t deleter);
+
 /* Makes a new storage on the same buffer. The first write to one of the two storages copies the
  * buffer. Writable borrowed bytes are copied at once. */
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage);

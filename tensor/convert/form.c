@@ -114,7 +114,8 @@ static status_t pack_and_store(context_t *ctx, convert_pack_t pack, const tensor
         if (copy != NULL) bytes = memcpy(copy, bytes, n_bytes);
     }
     /* Without memory for a copy the form is made, but not stored. */
-    const bool is_stored = is_own || (copy != NULL && store_name(ctx, from, bytes, want, key));
+    const bool is_stored = is_own ||
+                           (copy != NULL && store_name(ctx, from, bytes, NULL, want, key));
     const status_t status = convert_pack(ctx, pack, from, bytes, want, cause, out_tensor);
     context_put(ctx, copy);
     if (status == STATUS_OK && is_stored) store_put(ctx, key, *out_tensor);
@@ -123,11 +124,12 @@ static status_t pack_and_store(context_t *ctx, convert_pack_t pack, const tensor
 
 /* Packs a constant by a kernel's function, or finds the result in the store. */
 static status_t find_or_pack(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
-                             const void *bytes, bool is_own, const tensor_info_t *want,
+                             const void *bytes, const storage_t *storage, const tensor_info_t *want,
                              reorder_cause_t cause, bool *out_is_made, tensor_t **out_tensor)
 {
     store_key_t key;
-    const bool is_stored = store_name(ctx, from, bytes, want, &key);
+    const bool is_own = !storage_is_read_only(storage);
+    const bool is_stored = store_name(ctx, from, bytes, file_of(storage), want, &key);
     if (is_stored) *out_tensor = store_find(ctx, &key, want);
     *out_is_made = !is_stored || *out_tensor == NULL;
     if (!*out_is_made) {
@@ -149,8 +151,7 @@ static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t
     tensor_t *made = NULL;
     TRY(find_elements(ctx, tensor, want, cause, &info, &bytes));
     if (pack != NULL && storage_is_stored(tensor->storage))
-        TRY(find_or_pack(ctx, pack, info, bytes, !storage_is_read_only(tensor->storage), want,
-                         cause, out_is_made, &made));
+        TRY(find_or_pack(ctx, pack, info, bytes, tensor->storage, want, cause, out_is_made, &made));
     else
         TRY(convert_pack(ctx, pack, info, bytes, want, cause, &made));
     status_t status = keep(ctx, tensor, made, out_form);

@@ -16,6 +16,7 @@
 #include "tensor/base/references_impl.h"
 #include "tensor/file/file_block_impl.h"
 #include "tensor/file/file_hash_impl.h"
+#include "tensor/file/file_range_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads/interrupt_impl.h"
 
@@ -26,6 +27,8 @@ struct file_mapping {
     size_t n_bytes;
     bool is_block; /* the bytes are allocated memory, not a mapping */
     int file;      /* descriptor of an unmapped file, else -1 */
+    file_range_t whole;
+    int64_t opened; /* ns since 1970; 0: the file may change without a trace in its metadata */
 };
 
 status_t file_fail(context_t *ctx, const char *op, const char *path, int error)
@@ -47,6 +50,7 @@ static status_t map_open(context_t *ctx, const char *path, int file, file_mappin
     if (about.st_size == 0) FAIL(ctx, STATUS_CORRUPT, "file: %s, the file is empty", path);
     mapping->n_bytes = (size_t)about.st_size;
     if (mapping->file >= 0) return STATUS_OK;
+    file_identify(file, &about, &mapping->whole, &mapping->opened);
     mapping->bytes = mmap(NULL, mapping->n_bytes, PROT_READ, MAP_PRIVATE, file, 0);
     if (mapping->bytes == MAP_FAILED) return file_fail(ctx, "file", path, errno);
     return STATUS_OK;
@@ -209,6 +213,30 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
     storage_release(storage);
     if (status != STATUS_OK) return status;
     return tensor_give(ctx, tensor, out_tensor);
+}
+
+const file_mapping_t *file_of(const storage_t *storage)
+{
+    return storage_owner(storage, let_go);
+}
+
+#define UNSETTLED_NS 2000000000 /* no file system has a coarser clock */
+
+bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes, bool is_own,
+                file_range_t *out_range)
+{
+    if (mapping == NULL || mapping->opened == 0) return false;
+    const file_range_t *whole = &mapping->whole;
+    const uintptr_t begin = (uintptr_t)mapping->bytes, at = (uintptr_t)bytes;
+    const int64_t settled = mapping->opened - UNSETTLED_NS;
+    if (at < begin || at - begin > mapping->n_bytes || n_bytes > mapping->n_bytes - (at - begin))
+        return false;
+    if (whole->modified > settled || (whole->changed > settled && !is_own)) return false;
+    *out_range = *whole;
+    if (is_own) out_range->changed = 0;
+    out_range->offset = at - begin;
+    out_range->n_bytes = n_bytes;
+    return true;
 }
 
 /* ---- blocks ---- */

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* for flock and O_NOFOLLOW */
+#define _GNU_SOURCE /* for flock, O_NOFOLLOW and O_NOATIME */
 
 /* Files of the store: a header of 4096 bytes, then the elements of one form. A file is written
  * under another name and renamed when it is complete. It is not synced: after a crash of the system
@@ -110,8 +110,9 @@ void store_touch(int file)
 {
     struct stat about;
     const time_t now = time(NULL);
-    if (fstat(file, &about) == 0 && (now - about.st_mtime >= 3600 || now < about.st_mtime))
-        (void)futimens(file, NULL);
+    const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+    if (fstat(file, &about) == 0 && (now - about.st_atime >= 3600 || now < about.st_atime))
+        (void)futimens(file, times);
 }
 
 int store_open_entry(const store_t *store, const char *name, char *out_text, size_t *out_n_bytes,
@@ -121,7 +122,8 @@ int store_open_entry(const store_t *store, const char *name, char *out_text, siz
     struct stat about;
     bool is_short = false;
     *out_is_damaged = false;
-    const int file = openat(store->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME;
+    const int file = openat(store->folder, name, flags);
     if (file < 0) return -1;
     const bool is_read = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
                          store_is_private(&about) &&
@@ -137,11 +139,28 @@ int store_open_entry(const store_t *store, const char *name, char *out_text, siz
     return file;
 }
 
-file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file,
+/* True if the elements have the hash that the header says. */
+static bool is_right(context_t *ctx, const store_t *store, const file_mapping_t *mapping,
+                     bool is_read)
+{
+    const entry_header_t *header = file_bytes(mapping);
+    const size_t n_bytes = header->n_elements;
+    file_range_t range;
+    uint64_t hash[2];
+    const bool is_known = file_range(mapping, header + 1, n_bytes, true, &range);
+    if (is_known && !is_read && store_recall(store, &range, hash) &&
+        memcmp(hash, header->elements_hash, sizeof hash) == 0)
+        return true;
+    store_hash(store->secret, context_threads(ctx), header + 1, n_bytes, hash);
+    if (memcmp(hash, header->elements_hash, sizeof hash) != 0) return false;
+    if (is_known) store_note(store, &range, hash);
+    return true;
+}
+
+file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file, bool is_read,
                                 bool *out_is_damaged)
 {
     file_mapping_t *mapping = NULL;
-    uint64_t hash[2];
     *out_is_damaged = false;
     scope_attempt(ctx);
     (void)scope_attempt_end(ctx, file_map_open(ctx, "the store", file, &mapping), true);
@@ -149,10 +168,9 @@ file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file,
     if (mapping == NULL) return NULL;
     const entry_header_t *header = file_bytes(mapping);
     /* The size was checked before the file was mapped; it may have changed. */
-    if (file_size(mapping) == STORE_HEADER + header->n_elements) {
-        store_hash(store->secret, context_threads(ctx), header + 1, header->n_elements, hash);
-        if (memcmp(hash, header->elements_hash, sizeof hash) == 0) return mapping;
-    }
+    if (file_size(mapping) == STORE_HEADER + header->n_elements &&
+        is_right(ctx, store, mapping, is_read))
+        return mapping;
     *out_is_damaged = true;
     file_release(mapping);
     return NULL;

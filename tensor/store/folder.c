@@ -12,10 +12,10 @@
 #include <sys/auxv.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tensor/file/file_range_impl.h"
 #include "tensor/store/store_impl.h"
 
 /* ---- opening ---- */
@@ -43,27 +43,6 @@ static void make_folders(const char *path)
     }
 }
 
-/* True if other machines may change the files: then reading a mapped file can raise a signal. */
-static bool is_remote(int folder)
-{
-    static const unsigned remote[] = {
-        0x6969,     /* NFS */
-        0x517b,     /* SMB */
-        0xff534d42, /* CIFS */
-        0xfe534d42, /* SMB 2 */
-        0x65735546, /* FUSE */
-        0x01021997, /* 9P */
-        0x0bd00bd0, /* Lustre */
-        0x00c36400, /* Ceph */
-        0x5346414f, /* AFS */
-    };
-    struct statfs about;
-    if (fstatfs(folder, &about) != 0) return true;
-    for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
-        if ((unsigned)about.f_type == remote[i]) return true;
-    return false;
-}
-
 int store_open_folder(const char *path)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -78,7 +57,8 @@ int store_open_folder(const char *path)
         folder = open(path, flags);
     }
     if (folder < 0) return -1;
-    if (fstat(folder, &about) == 0 && store_is_private(&about) && !is_remote(folder)) return folder;
+    if (fstat(folder, &about) == 0 && store_is_private(&about) && !file_is_remote(folder))
+        return folder; /* reading a mapped file that another machine truncates raises a signal */
     close(folder);
     return -1;
 }
@@ -207,7 +187,7 @@ static bool add_file(const allocator_t *allocator, files_t *files, const char *n
     file_t *file = &files->items[files->n++];
     memcpy(file->name, name, strlen(name) + 1);
     file->n_bytes = about->st_size;
-    file->used = about->st_mtime;
+    file->used = about->st_atime;
     return true;
 }
 
@@ -264,7 +244,7 @@ static status_t visit_file(context_t *ctx, const store_t *store, const file_t *f
     const int open = store_open_entry(store, file->name, text, &n_bytes, &is_damaged);
     bool is_whole = open >= 0;
     if (is_whole && is_checked) {
-        file_mapping_t *mapping = store_map_entry(ctx, store, open, &is_damaged);
+        file_mapping_t *mapping = store_map_entry(ctx, store, open, true, &is_damaged);
         is_whole = mapping != NULL;
         file_release(mapping);
     } else if (is_whole) {

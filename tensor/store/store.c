@@ -44,10 +44,12 @@ static status_t open_store(context_t *ctx, void *value)
                        .folder = store_open_folder(context_store_path(ctx)),
                        .limit = context_store_bytes(ctx)};
     make_lock(store);
+    store->memo = -1;
     if (store->folder >= 0 && !store_read_secret(store->folder, store->secret)) {
         close(store->folder);
         store->folder = -1;
     }
+    if (store->folder >= 0) store->memo = store_open_memo(store->folder);
     return STATUS_OK;
 }
 
@@ -61,6 +63,7 @@ static void close_store(context_t *ctx, void *value)
     drain(store);
     pthread_mutex_destroy(&store->lock);
     if (store->folder >= 0) close(store->folder);
+    if (store->memo >= 0) close(store->memo);
 }
 
 store_t *store_of(context_t *ctx)
@@ -91,15 +94,27 @@ static unsigned floating_point_mode(void)
 #endif
 }
 
+/* The hash of a weight's bytes, from the table of known hashes if they are part of a mapped file
+ * that has not changed. */
+static void hash_weight(context_t *ctx, const store_t *store, const void *bytes, size_t n_bytes,
+                        const file_mapping_t *file, uint64_t *out_hash)
+{
+    file_range_t range;
+    const bool is_known = file_range(file, bytes, n_bytes, false, &range);
+    if (is_known && store_recall(store, &range, out_hash)) return;
+    store_hash(store->secret, context_threads(ctx), bytes, n_bytes, out_hash);
+    if (is_known) store_note(store, &range, out_hash);
+}
+
 bool store_name(context_t *ctx, const tensor_info_t *from, const void *bytes,
-                const tensor_info_t *want, store_key_t *out_key)
+                const file_mapping_t *file, const tensor_info_t *want, store_key_t *out_key)
 {
     char from_text[INFO_TEXT_MAX], want_text[INFO_TEXT_MAX];
     uint64_t hash[2];
     if (info_bytes(want) < STORE_LEAST_BYTES || !info_is_contiguous(from)) return false;
     const store_t *store = store_of(ctx);
     if (store == NULL || store->folder < 0) return false;
-    store_hash(store->secret, context_threads(ctx), bytes, info_bytes(from), hash);
+    hash_weight(ctx, store, bytes, info_bytes(from), file, hash);
     const int length = snprintf(out_key->text, sizeof out_key->text,
                                 "%s -> %s; weight %016llx%016llx; tessera %s (%s), oneDNN %s, %s, "
                                 "floating-point mode %x",
@@ -135,7 +150,7 @@ tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t
     tensor_t *tensor = NULL;
     if (file >= 0) {
         store_touch(file);
-        mapping = store_map_entry(ctx, store, file, &is_damaged);
+        mapping = store_map_entry(ctx, store, file, false, &is_damaged);
         is_damaged |= strcmp(text, key->text) != 0 || n_bytes != info_bytes(want);
     }
     if (is_damaged)

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tensor/file/file.h"
+#include "tensor/file/file_range_impl.h"
 #include "tensor/store/store.h"
 #include "tensor/tensor_impl.h"
 
@@ -28,11 +28,12 @@ typedef struct store_key {
     char text[STORE_TEXT_MAX];
 } store_key_t;
 
-/* Makes the key of one form (`want`) of a weight (`from`). Returns false if the context has no
- * store, or if the store does not take such forms: weights must be row-major, forms must have at
- * least STORE_LEAST_BYTES. */
+/* Makes the key of one form (`want`) of a weight (`from`). `file`, which may be NULL, is the mapped
+ * file with the weight's bytes: if their hash is known, they are not read. Returns false if the
+ * context has no store, or if the store does not take such forms: weights must be row-major, forms
+ * must have at least STORE_LEAST_BYTES. */
 bool store_name(context_t *ctx, const tensor_info_t *from, const void *bytes,
-                const tensor_info_t *want, store_key_t *out_key);
+                const file_mapping_t *file, const tensor_info_t *want, store_key_t *out_key);
 
 /* Returns the form, mapped from its file, or NULL if there is no file that can be used. The caller
  * drops the tensor. Removes a damaged file. */
@@ -56,6 +57,7 @@ typedef struct store_pending {
 typedef struct store {
     allocator_t allocator;
     int folder; /* descriptor; -1: the folder cannot be used */
+    int memo;   /* descriptor of the table of known hashes; -1: there is none */
     int64_t limit;
     unsigned char secret[STORE_SECRET];
     pthread_mutex_t lock;
@@ -89,6 +91,20 @@ bool store_is_private(const struct stat *about);
  * process is writing. Ignores errors. Returns the number of removed entries. */
 int store_remove_oldest(const allocator_t *allocator, int folder, int64_t n_bytes);
 
+/* ---- known hashes ---- */
+
+/* Opens or makes the table. Returns -1 if it cannot be used. */
+int store_open_memo(int folder);
+
+/* store_note keeps the hash of a range of a file; store_recall finds it, for as long as the file's
+ * metadata stay the same. Old hashes are replaced. */
+bool store_recall(const store_t *store, const file_range_t *range, uint64_t *out_hash);
+void store_note(const store_t *store, const file_range_t *range, const uint64_t *hash);
+
+/* store_set_checked keeps that a complete file has passed checks, which a number identifies. */
+bool store_is_checked(context_t *ctx, const file_mapping_t *mapping, uint64_t checks);
+void store_set_checked(context_t *ctx, const file_mapping_t *mapping, uint64_t checks);
+
 /* ---- entries ---- */
 
 /* Hash of bytes, with the store's secret; large blocks are divided among threads. */
@@ -101,13 +117,14 @@ void store_hash(const unsigned char *secret, int n_threads, const void *bytes, s
 int store_open_entry(const store_t *store, const char *name, char *out_text, size_t *out_n_bytes,
                      bool *out_is_damaged);
 
-/* Sets the time of an entry's last use, at most once an hour. Replaces a time in the future, which
- * a wrong clock has set. */
+/* Sets the time of an entry's last use, which is the file's access time, at most once an hour.
+ * Replaces a time in the future, which a wrong clock has set. */
 void store_touch(int file);
 
-/* Maps an open entry and checks its elements; closes the descriptor. Returns NULL if it cannot be
+/* Maps an open entry and checks its elements, without reading them if this was done before and the
+ * file has not changed (unless is_read); closes the descriptor. Returns NULL if it cannot be
  * mapped, or if the elements are wrong; then *out_is_damaged is true. */
-file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file,
+file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file, bool is_read,
                                 bool *out_is_damaged);
 
 /* The offset of the elements in an entry. */
