@@ -10,6 +10,7 @@
 #include "tensor/base/references_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert/form_impl.h"
+#include "tensor/file/file_range_impl.h"
 #include "tensor/info_impl.h"
 #include "tensor/threads/interrupt_impl.h"
 #include "tensor/threads/threads_impl.h"
@@ -88,6 +89,23 @@ const plan_step_t *plan_step(const plan_t *plan, int index)
 {
     bool is_there = plan != NULL && index >= 0 && index < plan->n_steps;
     return is_there ? &plan->steps[index].view : NULL;
+}
+
+int plan_step_weights(const plan_t *plan, int index, int *out_n_mapped)
+{
+    const plan_step_t *view = plan_step(plan, index);
+    int n = 0, n_mapped = 0;
+    for (int i = 0; view != NULL && view->node != NULL && i < view->n_in; i++) {
+        const plan_source_t *source = &plan->steps[index].sources[i];
+        const tensor_t *tensor = NULL;
+        if (source->kind == SOURCE_TENSOR) tensor = source->tensor;
+        if (source->kind == SOURCE_ROOT) tensor = plan->roots[source->root].snapshot;
+        if (tensor == NULL || select_operand(view->node->op, i)->role != ROLE_WEIGHT) continue;
+        n++;
+        n_mapped += file_is_mapped(tensor->storage);
+    }
+    if (out_n_mapped != NULL) *out_n_mapped = n_mapped;
+    return n;
 }
 
 size_t plan_arena_bytes(const plan_t *plan)

@@ -44,6 +44,11 @@ typedef struct plan_step {
 } plan_step_t;
 int plan_n_steps(const plan_t *plan) TESSERA_API(plan_n_steps);
 const plan_step_t *plan_step(const plan_t *plan, int index) TESSERA_API(plan_step);
+/* Returns the number of inputs of a step that are constant weights, 0 if there is no such step.
+ * *out_n_mapped, which may be NULL, receives how many of them are bytes of a mapped file, which
+ * processes share: a .tessera file, or the store's. */
+int plan_step_weights(const plan_t *plan, int index, int *out_n_mapped)
+    TESSERA_API(plan_step_weights);
 size_t plan_arena_bytes(const plan_t *plan) TESSERA_API(plan_arena_bytes);
 size_t plan_weight_bytes(const plan_t *plan) TESSERA_API(plan_weight_bytes);
 

@@ -220,6 +220,12 @@ const file_mapping_t *file_of(const storage_t *storage)
     return storage_owner(storage, let_go);
 }
 
+bool file_is_mapped(const storage_t *storage)
+{
+    const file_mapping_t *mapping = file_of(storage);
+    return mapping != NULL && !mapping->is_block;
+}
+
 #define UNSETTLED_NS 2000000000 /* no file system has a coarser clock */
 
 bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes, bool is_own,

@@ -20,8 +20,11 @@ typedef struct file_range {
 bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes, bool is_own,
                 file_range_t *out_range);
 
-/* The mapping that contains the bytes of a storage; NULL if there is none. */
+/* The mapping or block that contains the bytes of a storage; NULL if there is none. */
 const file_mapping_t *file_of(const storage_t *storage);
+
+/* True if the bytes of a storage are those of a mapped file, so that processes share them. */
+bool file_is_mapped(const storage_t *storage);
 
 /* Sets the members that describe the complete file, and *out_opened to the current time, or to 0 if
  * the file is on a file system of other machines. */

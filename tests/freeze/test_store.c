@@ -28,6 +28,21 @@ static context_t *with_store(const char *path)
     return ctx;
 }
 
+static int n_weights, n_mapped; /* of the last plan */
+
+static void count_weights(const plan_t *plan)
+{
+    int n = 0;
+    n_weights = n_mapped = 0;
+    assert_true(plan_n_steps(plan) > 0);
+    for (int i = 0; i < plan_n_steps(plan); i++) {
+        n_weights += plan_step_weights(plan, i, &n);
+        n_mapped += n;
+    }
+    assert_int_equal(plan_step_weights(plan, plan_n_steps(plan), &n), 0);
+    assert_int_equal(n, 0);
+}
+
 /* Loads the file, runs it, and copies its result and counters. */
 static void run_file(const char *store, bool is_copied, float *out_result, counters_t *out_counters)
 {
@@ -38,6 +53,7 @@ static void run_file(const char *store, bool is_copied, float *out_result, count
     CHECK_OK(ctx, freeze_load_with(ctx, file, &(freeze_load_options_t){.is_copied = is_copied},
                                    &frozen));
     context_seed(ctx, 5);
+    count_weights(plan_of(frozen, "forward"));
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 64, 28, 28), &x));
     CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
     CHECK_OK(ctx, tensor_data(ctx, y, &data));
@@ -92,6 +108,8 @@ static void the_second_start_packs_nothing(void **state)
         assert_int_equal(counters.weights_packed, i == 0 ? 2 : 0);
         assert_int_equal(counters.weights_mapped, i == 0 ? 0 : 2);
         assert_int_equal(counters_weight_reorders(&counters), 0);
+        assert_int_equal(n_weights, 3);
+        assert_int_equal(n_mapped, i == 0 ? 1 : i == 1 ? 3 : 2);
         assert_int_equal(counters.copies[CAUSE_WEIGHT], i == 0 ? 2 : 0);
         assert_int_equal(count_entries(folder), 2);
     }

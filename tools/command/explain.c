@@ -12,6 +12,7 @@
 
 #define NAME "explain"
 #define FORMATS_MAX 512
+#define REASONS_MAX 4096
 
 static const args_command_t command = {
     .name = NAME,
@@ -21,19 +22,21 @@ static const args_command_t command = {
     .example = "tessera explain zoo:squeezenet1_1 --mode mkldnn",
     .about =
         "Lists the operators in the order they run after weights are packed, each with its module\n"
-        "path, layout, kernel, oneDNN implementation, formats in and out, and the reasons why "
-        "other\n"
-        "kernels declined; then the transitions and reorders of one inference; for a frozen model\n"
-        "also the attributes that are not constant, and the node that changes each.",
+        "path, layout, kernel, oneDNN implementation, and formats in and out; then the "
+        "transitions\n"
+        "and reorders of one inference; for a frozen model also whether the weights are mapped or\n"
+        "made by this process, and the attributes that are not constant, with the node that "
+        "changes\n"
+        "each.",
     .more =
         "formats are oneDNN's: abcd is row-major, acdb channels last, aBcd16b blocked; x>y: the\n"
-        "  operand is in format x and is reordered to y\n"
+        "  operand is in format x and is reordered to y; packed: a format of a kernel of Tessera\n"
         "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
 
 typedef struct explainer {
     table_t table;
     text_t lines; /* lines that --repro prints */
-    bool as_repro, has_packed_weights;
+    bool as_repro, has_reasons, has_packed_weights;
     path_t path;
     int n;
 } explainer_t;
@@ -44,6 +47,7 @@ typedef struct call {
     const prepared_t *prepared; /* NULL: nothing was computed */
     int n_slices;  /* slices of the batch, which a plan runs one after another; 0 or 1: none */
     int n_workers; /* threads that run different slices; 0 or 1: all threads share each step */
+    int n_weights, n_mapped;
     int n_in;
     const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as prepared */
     const tensor_info_t *made[OP_MAX_OUTPUTS]; /* NULL: as prepared */
@@ -57,6 +61,7 @@ static const char *format_of(const tensor_info_t *info, char *out_text)
     if (info->layout == LAYOUT_DENSE && format.kind == FORMAT_STRIDED)
         format = format_of_strides(info->rank, info->sizes, format.strides);
     if (info->rank == 0) return "scalar";
+    if (format.kind == FORMAT_OPAQUE) return "packed";
     return format_text(&format, out_text);
 }
 
@@ -82,16 +87,40 @@ static void append_format(char *text, size_t capacity, const tensor_info_t *give
              is_other ? format_of(given, a) : "", is_other ? ">" : "", format_of(want, b));
 }
 
+/* Sets out_text to the reasons of kernels that declined, each once, with semicolons between. */
+static void join_reasons(const prepared_t *prepared, char *out_text, size_t capacity)
+{
+    const char *line = prepared != NULL ? prepared_reasons(prepared) : NULL, *last = "";
+    size_t n_last = 0, used = 0;
+    out_text[0] = '\0';
+    while (line != NULL && *line != '\0') {
+        const size_t n = strcspn(line, "\n");
+        if (n != n_last || strncmp(line, last, n) != 0)
+            used += (size_t)snprintf(out_text + used, capacity - used, "%s%.*s",
+                                     used > 0 ? "; " : "", (int)n, line);
+        if (used >= capacity) return;
+        last = line;
+        n_last = n;
+        line += n + (line[n] == '\n');
+    }
+}
+
+static void put_weights(table_t *table, const call_t *call)
+{
+    if (call->n_weights == 0)
+        table_cell(table, "%s", "");
+    else if (call->n_mapped == 0 || call->n_mapped == call->n_weights)
+        table_cell(table, "%s", call->n_mapped > 0 ? "mapped" : "made");
+    else
+        table_cell(table, "%d of %d mapped", call->n_mapped, call->n_weights);
+}
+
 static void put_line(explainer_t *explainer, const call_t *call, const char *inputs,
                      const char *outputs)
 {
-    char reasons[FORMATS_MAX] = "";
+    char reasons[REASONS_MAX];
     table_t *table = &explainer->table;
     const prepared_t *prepared = call->prepared;
-    if (prepared != NULL && prepared_reasons(prepared) != NULL)
-        snprintf(reasons, sizeof reasons, "%s", prepared_reasons(prepared));
-    for (char *at = reasons; *at != '\0'; at++)
-        if (*at == '\n') *at = at[1] != '\0' ? ';' : '\0';
     table_cell(table, "%d", ++explainer->n);
     table_cell(table, "%s", call->name);
     table_cell(table, "%s", call->path);
@@ -110,6 +139,9 @@ static void put_line(explainer_t *explainer, const call_t *call, const char *inp
         table_cell(table, "%s", implementation != NULL ? implementation : "");
     table_cell(table, "%s", inputs);
     table_cell(table, "%s", outputs);
+    put_weights(table, call);
+    if (!explainer->has_reasons) return;
+    join_reasons(prepared, reasons, sizeof reasons);
     table_cell(table, "%s", reasons);
 }
 
@@ -202,8 +234,10 @@ static void leave(context_t *ctx, void *user, const char *path)
 
 /* ---- plans ---- */
 
-static void explain_step(explainer_t *explainer, const graph_t *graph, const plan_step_t *step)
+static void explain_step(explainer_t *explainer, const plan_t *plan, int index)
 {
+    const graph_t *graph = plan_graph(plan);
+    const plan_step_t *step = plan_step(plan, index);
     const opdef_t *op = step->node != NULL ? step->node->op : NULL;
     call_t call = {.name = step->name,
                    .path = step->path != NULL ? step->path : "",
@@ -211,6 +245,7 @@ static void explain_step(explainer_t *explainer, const graph_t *graph, const pla
                    .n_slices = step->n_slices,
                    .n_workers = step->n_workers,
                    .n_in = step->n_in};
+    call.n_weights = plan_step_weights(plan, index, &call.n_mapped);
     for (int i = 0; i < step->n_in; i++) {
         bool is_packed = op != NULL && role_of(op, i) == ROLE_WEIGHT;
         if (step->inputs[i] == VALUE_NONE || is_packed) continue;
@@ -222,8 +257,7 @@ static void explain_step(explainer_t *explainer, const graph_t *graph, const pla
 
 static void explain_plan(explainer_t *explainer, const plan_t *plan)
 {
-    for (int i = 0; i < plan_n_steps(plan); i++)
-        explain_step(explainer, plan_graph(plan), plan_step(plan, i));
+    for (int i = 0; i < plan_n_steps(plan); i++) explain_step(explainer, plan, i);
 }
 
 /* ---- all modes ---- */
@@ -276,14 +310,14 @@ static status_t explain_all(runner_t *runner, explainer_t *explainer)
 
 static status_t explain_table(runner_t *runner, explainer_t *explainer)
 {
-    static const char *const columns[] = {">#",      "<operator", "<path",
-                                          "<layout", "<kernel",   "<implementation",
-                                          "<in",     "<out",      "<reasons"};
+    static const char *const columns[] = {">#",       "<operator",       "<path", "<layout",
+                                          "<kernel",  "<implementation", "<in",   "<out",
+                                          "<weights", "<reasons"};
     counters_t counters;
     counters_reset(runner->ctx);
     TRY(mode_run_once(runner));
     counters_read(runner->ctx, &counters);
-    table_begin(runner->ctx, &explainer->table, 9, columns);
+    table_begin(runner->ctx, &explainer->table, explainer->has_reasons ? 10 : 9, columns);
     status_t status = explain_all(runner, explainer);
     if (status != STATUS_OK) {
         text_clear(&explainer->table.text);
@@ -320,9 +354,10 @@ static status_t explain_certificate(runner_t *runner)
     return STATUS_OK;
 }
 
-static status_t explain(runner_t *runner, bool as_repro)
+static status_t explain(runner_t *runner, bool as_repro, bool has_reasons)
 {
     explainer_t explainer = {.as_repro = as_repro,
+                             .has_reasons = has_reasons,
                              .has_packed_weights = runner->mode != MODE_DENSE};
     TRY(mode_run_once(runner)); /* packs weights, builds primitives */
     TRY(mode_run_once(runner));
@@ -333,11 +368,12 @@ int command_explain(int argc, char **argv)
 {
     session_options_t options = {.n_threads = 0};
     const char *mode_text = NULL;
-    bool as_repro = false, as_certificate = false;
+    bool as_repro = false, as_certificate = false, is_wide = false;
     args_list_t operands;
     int code;
     const args_option_t table[] = {
         option_of(OPTION_MODE, &mode_text),
+        {"--wide", ARGS_FLAG, &is_wide, NULL, "also print why other kernels declined", 0, 0},
         {"--repro", ARGS_FLAG, &as_repro, NULL, "print command lines for oneDNN's benchdnn", 0, 0},
         {"--certificate", ARGS_FLAG, &as_certificate, NULL,
          "print the estimated cost of the formats, and a lower bound", 0, 0},
@@ -361,7 +397,7 @@ int command_explain(int argc, char **argv)
     bool is_done = session_prepare(NAME, &session, mode) &&
                    session_check(NAME, session.ctx,
                                  as_certificate ? explain_certificate(&session.runner)
-                                                : explain(&session.runner, as_repro));
+                                                : explain(&session.runner, as_repro, is_wide));
     session_end(&session);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }
