@@ -28,7 +28,7 @@ static context_t *with_store(const char *path)
     return ctx;
 }
 
-static int n_weights, n_mapped; /* of the last plan */
+static int n_weights, n_mapped; /* in the last plan */
 
 static void count_weights(const plan_t *plan)
 {
