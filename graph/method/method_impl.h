@@ -18,6 +18,18 @@ status_t plan_set_method_without(context_t *ctx, module_t *module, const char *m
 #define PLAN_MAX_GRAPHS 64
 status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, graph_t *graph);
 
+/* Makes a graph that accepts inputs that all graphs of a plan method refuse. INVALID_ARGUMENT or
+ * UNSUPPORTED if there is none; the run then reports why the first graph refuses them. */
+typedef status_t plan_extend_t(context_t *ctx, module_t *self, const char *method, int n_in,
+                               const tensor_info_t *const *in, graph_t **out_graph);
+
+/* Makes a plan method add graphs for inputs that it refuses. Several threads may run the method
+ * meanwhile. Only the added graphs that were used last are kept. Does nothing for other methods. */
+#define PLAN_MAX_ADDED 8
+void plan_set_extend(module_t *module, const char *method, plan_extend_t *extend);
+/* True if the method adds graphs for inputs that it refuses. */
+bool plan_extends(const module_t *module, const char *method);
+
 /* The layouts chosen in a method's plans for the context's number of threads, one line per set of
  * inputs ("f32[1,3,224,224];0 0 03 - d "). plan_set_layouts sets layouts for later plans; if a line
  * does not suit the graph, the layout pass searches instead. Both functions do nothing if the

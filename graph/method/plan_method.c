@@ -61,15 +61,16 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
         infos[i] = is_tensor ? &datum_as_tensor(in[i])->info : NULL;
         are_tensors &= is_tensor;
     }
-    TRY(programs_choose(ctx, state, n_in, infos, &programs));
-    if (!are_tensors) return graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
+    TRY(programs_choose(ctx, state, self, n_in, infos, &programs));
     program_t *program = NULL;
-    status_t status = programs_get(ctx, programs, self, n_in, infos, &program);
-    if (status == STATUS_OK && program->has_effects && is_given_own(self, n_in, in))
+    status_t status = are_tensors ? programs_get(ctx, programs, self, n_in, infos, &program)
+                                  : graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
+    if (status == STATUS_OK && are_tensors && program->has_effects && is_given_own(self, n_in, in))
         status = run_literally(ctx, programs->graph, self, n_in, in, n_out, out);
-    else if (status == STATUS_OK)
+    else if (status == STATUS_OK && are_tensors)
         status = program_run(ctx, program, self, n_in, in, n_out, out);
     program_release(program);
+    programs_leave(state, programs);
     return status;
 }
 
@@ -85,14 +86,14 @@ static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
     *n_out = -1;
     if (n_in > METHOD_MAX_OUTPUTS) return STATUS_OK;
     for (int i = 0; i < n_in; i++) infos[i] = &in[i]->info;
-    TRY(programs_choose(ctx, state, n_in, infos, &programs));
-    TRY(programs_get(ctx, programs, self, n_in, infos, &program));
-    status_t status = STATUS_OK;
-    if (program->plan != NULL) {
+    TRY(programs_choose(ctx, state, self, n_in, infos, &programs));
+    status_t status = programs_get(ctx, programs, self, n_in, infos, &program);
+    if (status == STATUS_OK && program->plan != NULL) {
         status = plan_execute_into(ctx, program->plan, n_in, in, n_wanted, wanted, out);
         *n_out = program->plan->n_results;
     }
     program_release(program);
+    programs_leave(state, programs);
     return status;
 }
 
@@ -109,7 +110,9 @@ static status_t describe_method(context_t *ctx, void *state, bool is_output, int
     const programs_t *programs = state;
     module_value_t value;
     TRY(graph_describe(ctx, programs->graph, is_output, index, out_n, out_value));
-    while ((programs = programs->next) != NULL && index >= 0 && index < *out_n) {
+    for (int k = 1; index >= 0 && index < *out_n; k++) {
+        programs = programs_at(state, k);
+        if (programs == NULL) break;
         TRY(graph_describe(ctx, programs->graph, is_output, index, out_n, &value));
         for (int d = 0; d < out_value->rank && d < value.rank; d++)
             if (value.sizes[d] != out_value->sizes[d]) out_value->sizes[d] = -1;
@@ -120,8 +123,10 @@ static status_t describe_method(context_t *ctx, void *state, bool is_output, int
 static status_t check_inputs(context_t *ctx, void *state, int n_in, const tensor_info_t *const *in)
 {
     programs_t *programs = NULL;
-    TRY(programs_choose(ctx, state, n_in, in, &programs));
-    return graph_check_inputs(ctx, programs->graph, n_in, in);
+    TRY(programs_choose(ctx, state, NULL, n_in, in, &programs));
+    const status_t status = graph_check_inputs(ctx, programs->graph, n_in, in);
+    programs_leave(state, programs);
+    return status;
 }
 
 static const method_class_t plan_class = {.name = "plan",
@@ -165,16 +170,28 @@ status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, gr
 
 int plan_n_graphs(const module_t *module, const char *method)
 {
+    programs_t *first = programs_of(module, method);
     int n = 0;
-    for (const programs_t *at = programs_of(module, method); at != NULL; at = at->next) n++;
+    while (programs_at(first, n) != NULL) n++;
     return n;
 }
 
 graph_t *plan_graph_at(const module_t *module, const char *method, int index)
 {
-    const programs_t *at = programs_of(module, method);
-    for (; at != NULL && index > 0; index--) at = at->next;
+    const programs_t *at = index < 0 ? NULL : programs_at(programs_of(module, method), index);
     return at != NULL ? at->graph : NULL;
+}
+
+void plan_set_extend(module_t *module, const char *method, plan_extend_t *extend)
+{
+    programs_t *first = programs_of(module, method);
+    if (first != NULL) first->extend = extend;
+}
+
+bool plan_extends(const module_t *module, const char *method)
+{
+    const programs_t *first = programs_of(module, method);
+    return first != NULL && first->extend != NULL;
 }
 
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
@@ -210,36 +227,37 @@ int plan_capacity(const module_t *module, const char *method)
 
 void plan_set_capacity(module_t *module, const char *method, int capacity)
 {
-    programs_t *found = programs_of(module, method);
-    for (; found != NULL; found = found->next) programs_set_capacity(found, capacity);
+    programs_t *first = programs_of(module, method), *found = NULL;
+    for (int i = 0; (found = programs_at(first, i)) != NULL; i++)
+        programs_set_capacity(found, capacity);
 }
 
 /* Each graph gets all lines, and ignores lines whose inputs belong to another graph. */
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text)
 {
-    status_t status = STATUS_OK;
-    programs_t *found = programs_of(module, method);
-    for (; found != NULL && status == STATUS_OK; found = found->next)
-        status = programs_layouts(ctx, found, text);
-    return status;
+    programs_t *first = programs_of(module, method), *found = NULL;
+    for (int i = 0; (found = programs_at(first, i)) != NULL; i++)
+        TRY(programs_layouts(ctx, found, text));
+    return STATUS_OK;
 }
 
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines)
 {
-    status_t status = STATUS_OK;
-    programs_t *found = programs_of(module, method);
+    programs_t *first = programs_of(module, method), *found = NULL;
     if (lines[0] == '\0' || lines[strlen(lines) - 1] != '\n') return STATUS_OK;
-    for (; found != NULL && status == STATUS_OK; found = found->next)
-        status = programs_set_layouts(ctx, found, lines);
-    return status;
+    for (int i = 0; (found = programs_at(first, i)) != NULL; i++)
+        TRY(programs_set_layouts(ctx, found, lines));
+    return STATUS_OK;
 }
 
 program_t *program_of(const module_t *module, const char *method)
 {
     programs_t *found = programs_of(module, method);
-    programs_t *used = found != NULL ? atomic_load_explicit(&found->used, memory_order_relaxed)
-                                     : NULL;
-    return found != NULL ? programs_last(used != NULL ? used : found) : NULL;
+    if (found == NULL) return NULL;
+    programs_t *used = programs_used(found);
+    program_t *program = programs_last(used);
+    programs_leave(found, used);
+    return program;
 }
 
 /* The method's list still owns the program, so the plan stays valid. */
@@ -257,15 +275,16 @@ status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int
     if (module == NULL) return context_null(ctx, "plan_warm_for", "module");
     if (method == NULL) return context_null(ctx, "plan_warm_for", "method");
     TRY(context_array(ctx, "plan_warm_for", "infos", n_in, infos));
-    programs_t *found = programs_of(module, method);
-    if (found == NULL || n_in > METHOD_MAX_OUTPUTS) return STATUS_OK;
+    programs_t *first = programs_of(module, method), *found = NULL;
+    if (first == NULL || n_in > METHOD_MAX_OUTPUTS) return STATUS_OK;
     for (int i = 0; i < n_in; i++)
         if (infos[i] == NULL) return STATUS_OK;
     program_t *program = NULL;
-    TRY(programs_choose(ctx, found, n_in, infos, &found));
-    TRY(programs_get(ctx, found, module, n_in, infos, &program));
+    TRY(programs_choose(ctx, first, module, n_in, infos, &found));
+    const status_t status = programs_get(ctx, found, module, n_in, infos, &program);
     program_release(program);
-    return STATUS_OK;
+    programs_leave(first, found);
+    return status;
 }
 
 /* Builds the plan for the graph's own sizes, if all are known. */
@@ -288,9 +307,8 @@ status_t plan_warm(context_t *ctx, module_t *module, const char *method)
 {
     if (module == NULL) return context_null(ctx, "plan_warm", "module");
     if (method == NULL) return context_null(ctx, "plan_warm", "method");
-    status_t status = STATUS_OK;
-    const programs_t *found = programs_of(module, method);
-    for (; found != NULL && status == STATUS_OK; found = found->next)
-        status = warm_graph(ctx, module, method, found->graph);
-    return status;
+    programs_t *first = programs_of(module, method), *found = NULL;
+    for (int i = 0; (found = programs_at(first, i)) != NULL; i++)
+        TRY(warm_graph(ctx, module, method, found->graph));
+    return STATUS_OK;
 }

@@ -172,7 +172,7 @@ status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_i
              "freeze_tune: \"%s\" must be a frozen method with at most %d inputs", method,
              METHOD_MAX_OUTPUTS);
     tuner_t t = {.ctx = ctx, .module = module, .programs = programs, .inputs = inputs};
-    TRY(programs_choose(ctx, programs, n_in, infos, &t.programs));
+    TRY(programs_choose(ctx, programs, NULL, n_in, infos, &t.programs));
     TRY(graph_check_inputs(ctx, t.programs->computed, n_in, infos));
     TRY(context_get_zeroed(ctx, sizeof *t.entry + (size_t)n_in * sizeof *t.entry->inputs,
                            "inputs to tune for", &t.entry));

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "graph/method/method_impl.h"
 #include "graph/program/program_impl.h"
 #include "tensor/text/text.h"
 
@@ -55,6 +56,10 @@ typedef struct programs {
     const char **skip;     /* passes to skip, NULL-terminated, followed by their names; or NULL */
     struct programs *next; /* programs of the next graph, which accepts other inputs; owned */
     _Atomic(struct programs *) used; /* for the first graph: the programs used last, or NULL */
+    plan_extend_t *extend;           /* for the first graph; NULL: other inputs are refused */
+    bool is_added;                   /* `extend` made the graph, so it may be dropped */
+    int n_users;                     /* if is_added: calls that use it; the first graph's lock */
+    uint64_t used_at, n_uses;        /* order of use; the first graph counts uses */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
@@ -63,11 +68,21 @@ void programs_release(programs_t *programs);
 /* The programs of the first graph of a plan method; NULL for other methods. */
 programs_t *programs_of(const module_t *module, const char *method);
 
-/* Finds the programs of the first graph that accepts these inputs. A single graph is returned
- * without a check, because running it reports errors. INVALID_ARGUMENT if none of several graphs
- * accepts them. */
-status_t programs_choose(context_t *ctx, programs_t *first, int n_in,
+/* Finds the programs of the first graph that accepts these inputs, or adds a graph for them if the
+ * method can and self is not NULL. A single graph of a method that cannot is returned without a
+ * check, because running it reports errors. The caller ends the use with programs_leave.
+ * INVALID_ARGUMENT if no graph accepts the inputs. */
+status_t programs_choose(context_t *ctx, programs_t *first, module_t *self, int n_in,
                          const tensor_info_t *const *in, programs_t **out_programs);
+void programs_leave(programs_t *first, programs_t *programs);
+
+/* The programs used last, or those of the first graph. The caller ends the use with
+ * programs_leave. */
+programs_t *programs_used(programs_t *first);
+
+/* The programs of the index-th graph, without graphs that programs_choose added; NULL if there are
+ * fewer. They are not dropped. */
+programs_t *programs_at(programs_t *first, int index);
 
 /* Makes programs for another module, with the same graphs and nothing compiled. */
 status_t programs_clone(context_t *ctx, programs_t *first, programs_t **out_programs);

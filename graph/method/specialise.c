@@ -125,17 +125,23 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
     return status;
 }
 
-/* The method's first graph that accepts the inputs. If there is none, its first graph, which
- * reports the reason. */
-static graph_t *graph_among(const module_t *module, const char *method, int n_in,
-                            const tensor_t *const *inputs)
+/* Specialises the graph of a plan method that accepts the inputs. */
+static status_t specialise_among(context_t *ctx, module_t *module, programs_t *first, int n_in,
+                                 const tensor_t *const *inputs, const layout_talk_t *layout,
+                                 graph_t **out_graph)
 {
     const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
-    if (n_in > METHOD_MAX_OUTPUTS) return graph_of(module, method);
-    for (int i = 0; i < n_in; i++) infos[i] = inputs[i] != NULL ? &inputs[i]->info : NULL;
-    for (programs_t *at = programs_of(module, method); at != NULL; at = at->next)
-        if (graph_accepts(at->graph, n_in, infos)) return at->graph;
-    return graph_of(module, method);
+    programs_t *programs = first;
+    layout_talk_t own = *layout;
+    own.skip = first->skip;
+    for (int i = 0; i < n_in && i < METHOD_MAX_OUTPUTS; i++)
+        infos[i] = inputs[i] != NULL ? &inputs[i]->info : NULL;
+    if (n_in <= METHOD_MAX_OUTPUTS)
+        TRY(programs_choose(ctx, first, module, n_in, infos, &programs));
+    const status_t status = specialise_for(ctx, module, programs->graph, n_in, inputs, &own,
+                                           out_graph);
+    programs_leave(first, programs);
+    return status;
 }
 
 /* `caller` is the public function's name, for messages. */
@@ -147,13 +153,9 @@ static status_t find_graph(context_t *ctx, const char *caller, module_t *module,
     if (method == NULL) return context_null(ctx, caller, "method");
     TRY(context_array(ctx, caller, "inputs", n_in, inputs));
     graph_t *graph = graph_of(module, method), *optimized = NULL;
-    const programs_t *programs = programs_of(module, method);
-    if (programs != NULL) {
-        layout_talk_t own = *layout;
-        own.skip = programs->skip;
-        return specialise_for(ctx, module, graph_among(module, method, n_in, inputs), n_in, inputs,
-                              &own, out_graph);
-    }
+    programs_t *programs = programs_of(module, method);
+    if (programs != NULL)
+        return specialise_among(ctx, module, programs, n_in, inputs, layout, out_graph);
     REQUIRE(ctx, graph != NULL,
             "%s: %s has no graph of method \"%s\", use graph_trace or graph_define", caller,
             module_type(module), method);
