@@ -7,6 +7,7 @@
 #include "graph/ir/rewrite_impl.h"
 #include "graph/method/method_impl.h"
 #include "module/module_impl.h"
+#include "ops/shape/shapes.h"
 #include "tensor/context_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/threads/interrupt_impl.h"
@@ -64,11 +65,9 @@ static bool is_shared(const datum_t *datum)
     return datum_kind(datum) == DATUM_TENSOR;
 }
 
-static bool is_of_same_form(const tensor_info_t *a, const tensor_info_t *b)
+static bool has_same_elements(const tensor_info_t *a, const tensor_info_t *b)
 {
-    return a->dtype == b->dtype && a->layout == b->layout &&
-           shape_equal(a->rank, a->sizes, b->rank, b->sizes) &&
-           (a->layout == LAYOUT_DENSE || format_same(&a->format, &b->format, a->sizes));
+    return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes);
 }
 
 static status_t note_constant(void *user, const graph_node_t *node)
@@ -92,7 +91,7 @@ static status_t find_equal(adding_t *adding, const datum_t *datum, const datum_t
     for (int i = 0; i < adding->n_known && !is_equal; i++) {
         const tensor_t *other = datum_as_tensor(adding->known[i].datum);
         if (adding->known[i].hash != hash ||
-            !is_of_same_form(tensor_info(other), tensor_info(tensor)))
+            !has_same_elements(tensor_info(other), tensor_info(tensor)))
             continue;
         TRY(compare(adding->ctx, other, tensor, &is_equal));
         if (is_equal) *out_equal = adding->known[i].datum;
@@ -124,11 +123,10 @@ static status_t find_read(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-static status_t add_graph(adding_t *adding, module_t *frozen, const char *method,
-                          const graph_t *graph)
+static status_t share(adding_t *adding, const module_t *frozen, const char *method,
+                      const graph_t *graph, graph_t **out_shared)
 {
     context_t *ctx = adding->ctx;
-    graph_t *shared = NULL;
     REQUIRE(ctx, graph_is_alike(graph_of(frozen, method), graph),
             "freeze_add: %s of the other module has other inputs or results than %s of %s", method,
             method, module_type(frozen));
@@ -139,10 +137,25 @@ static status_t add_graph(adding_t *adding, module_t *frozen, const char *method
              "freeze_add: %s of the other module contains a %s, attributes of that module cannot "
              "be added",
              method, adding->path);
-    TRY(rewrite_graph(ctx, graph, share_constant, adding, &shared));
-    status_t status = plan_add_graph(ctx, frozen, method, shared);
+    return rewrite_graph(ctx, graph, share_constant, adding, out_shared);
+}
+
+static status_t add_graph(adding_t *adding, module_t *frozen, const char *method,
+                          const graph_t *graph)
+{
+    graph_t *shared = NULL;
+    TRY(share(adding, frozen, method, graph, &shared));
+    status_t status = plan_add_graph(adding->ctx, frozen, method, shared);
     graph_release(shared);
     return status;
+}
+
+static status_t note_constants(adding_t *adding, const module_t *frozen, const char *method)
+{
+    adding->n_known = 0;
+    for (int k = 0; k < plan_n_graphs(frozen, method); k++)
+        TRY(rewrite_visit(graph_body(plan_graph_at(frozen, method, k)), note_constant, adding));
+    return STATUS_OK;
 }
 
 static status_t add_method(adding_t *adding, module_t *frozen, const module_t *other,
@@ -151,9 +164,7 @@ static status_t add_method(adding_t *adding, module_t *frozen, const module_t *o
     context_t *ctx = adding->ctx;
     REQUIRE(ctx, plan_is_method(other, method),
             "freeze_add: the other module has no frozen method \"%s\"", method);
-    adding->n_known = 0;
-    for (int k = 0; k < plan_n_graphs(frozen, method); k++)
-        TRY(rewrite_visit(graph_body(plan_graph_at(frozen, method, k)), note_constant, adding));
+    TRY(note_constants(adding, frozen, method));
     for (int k = 0; k < plan_n_graphs(other, method); k++)
         TRY(add_graph(adding, frozen, method, plan_graph_at(other, method, k)));
     return STATUS_OK;
@@ -183,4 +194,60 @@ status_t freeze_add(context_t *ctx, module_t *frozen, const module_t *other)
     REQUIRE(ctx, frozen != other, "freeze_add: %s is added to itself", module_type(frozen));
     interrupt_begin(ctx, "freeze_add");
     return interrupt_end(ctx, add_methods(ctx, frozen, other));
+}
+
+/* ---- models that other sizes are imported from ---- */
+
+status_t freeze_share_graph(context_t *ctx, const module_t *frozen, const char *method,
+                            const graph_t *graph, graph_t **out_shared)
+{
+    adding_t adding = {.ctx = ctx};
+    status_t status = note_constants(&adding, frozen, method);
+    if (status == STATUS_OK) status = share(&adding, frozen, method, graph, out_shared);
+    context_put(ctx, adding.known);
+    return status;
+}
+
+/* Finds a constant that is the transpose of a matrix. Puts it in a list, which marks it. */
+static status_t find_transposed(adding_t *adding, const datum_t *datum, datum_t **out_list)
+{
+    context_t *ctx = adding->ctx;
+    tensor_t *matrix = datum_as_tensor(datum);
+    tensor_t *transposed = NULL;
+    datum_t *own = NULL;
+    const datum_t *equal = NULL;
+    if (tensor_rank(matrix) != 2) return STATUS_OK;
+    TRY(op_transpose(ctx, matrix, 0, 1, &transposed));
+    scope_keep(ctx, transposed);
+    status_t status = datum_tensor(ctx, transposed, &own);
+    if (status == STATUS_OK) status = find_equal(adding, own, &equal);
+    if (status == STATUS_OK && equal != NULL)
+        status = datum_list(ctx, 1, (datum_t *[]){(datum_t *)(uintptr_t)equal}, out_list);
+    datum_release(own);
+    tensor_drop(transposed);
+    return status;
+}
+
+static status_t share_tensor(adding_t *adding, datum_t *dict, int index)
+{
+    const datum_t *datum = datum_item(dict, index), *equal = NULL;
+    datum_t *list = NULL;
+    TRY(find_equal(adding, datum, &equal));
+    if (equal == NULL) TRY(find_transposed(adding, datum, &list));
+    datum_t *value = equal != NULL ? (datum_t *)(uintptr_t)equal : list;
+    if (value == NULL) return STATUS_OK;
+    const status_t status = datum_put(adding->ctx, dict, datum_key(dict, index), value);
+    datum_release(list);
+    return status;
+}
+
+status_t freeze_share_tensors(context_t *ctx, const module_t *frozen, const char *method,
+                              datum_t *dict)
+{
+    adding_t adding = {.ctx = ctx};
+    status_t status = note_constants(&adding, frozen, method);
+    for (int i = 0; i < datum_length(dict) && status == STATUS_OK; i++)
+        status = share_tensor(&adding, dict, i);
+    context_put(ctx, adding.known);
+    return status;
 }

@@ -38,7 +38,8 @@ static status_t mark(context_t *ctx, module_t *module, const char *const *preser
 
 bool freeze_is_border(const module_t *root, const module_t *owner, const char *name)
 {
-    static const char *const borders[] = {"training", FREEZE_MARK, "input_names", "output_names"};
+    static const char *const borders[] = {"training", FREEZE_MARK, FREEZE_SOURCE, "input_names",
+                                          "output_names"};
     for (size_t i = 0; owner == root && i < sizeof borders / sizeof *borders; i++)
         if (strcmp(name, borders[i]) == 0) return true;
     return false;

@@ -10,6 +10,19 @@
 /* Attribute that marks a module as frozen: the list of preserved paths. */
 #define FREEZE_MARK "frozen"
 
+/* Attribute of the top module: the model that it was imported from. io makes and reads it. Files
+ * store its tensors in any form from which their elements can be read. */
+#define FREEZE_SOURCE "frozen_source"
+
+/* Copies a graph for another set of sizes; constants that equal constants of the frozen method
+ * become these. */
+status_t freeze_share_graph(context_t *ctx, const module_t *frozen, const char *method,
+                            const graph_t *graph, graph_t **out_shared);
+/* Replaces tensors in a dict by equal constants of the frozen method; a matrix whose transpose is a
+ * constant becomes a list with that constant. */
+status_t freeze_share_tensors(context_t *ctx, const module_t *frozen, const char *method,
+                              datum_t *dict);
+
 /* True for attributes of the top module that stay in any case: the mark, the names of inputs and
  * outputs, and `training`. */
 bool freeze_is_border(const module_t *root, const module_t *owner, const char *name);

@@ -156,6 +156,8 @@ static status_t add_member(loading_t *l, const char *entry, datum_t *value, cons
         return add_method(l, owner, name, kind, true, cursor);
     if (kind != 'a') FILE_CORRUPT(l, "%s: member \"%s\" has an unknown kind", l->path, entry);
     datum_t *copy = NULL;
+    const bool is_source = owner == l->module && strcmp(name, FREEZE_SOURCE) == 0;
+    if (is_source) return module_set_attribute(l->ctx, owner, name, value); /* constants */
     TRY(datum_clone(l->ctx, value, &copy));
     status_t status = module_set_attribute(l->ctx, owner, name, copy);
     datum_release(copy);

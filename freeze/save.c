@@ -124,6 +124,9 @@ static status_t add_take(const listing_t *listing, char kind, const char *path, 
     if (status == STATUS_OK) status = datum_string(ctx, text_string(&text), &entry);
     if (status == STATUS_OK) status = datum_append(ctx, listing->names, entry);
     if (status == STATUS_OK) status = datum_append(ctx, listing->values, value);
+    if (status == STATUS_OK &&
+        !(kind == 'a' && path[0] == '\0' && strcmp(name, FREEZE_SOURCE) == 0))
+        status = mark_plain(listing->saving, value);
     text_clear(&text);
     datum_release(entry);
     datum_release(value);
@@ -248,7 +251,6 @@ static status_t print_tree(saving_t *saving)
     if (status == STATUS_OK) status = add_all_shared(&listing);
     if (status == STATUS_OK)
         status = datum_tuple(ctx, 2, (datum_t *[]){listing.names, listing.values}, &both);
-    if (status == STATUS_OK) status = mark_plain(saving, listing.values);
     if (status == STATUS_OK) status = print_constant(saving, both);
     datum_release(both);
     datum_release(listing.names);

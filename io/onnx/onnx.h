@@ -34,6 +34,7 @@
 #ifndef TESSERA_IO_ONNX_ONNX_H
 #define TESSERA_IO_ONNX_ONNX_H
 
+#include "freeze/freeze.h"
 #include "graph/ir/graph.h"
 
 TESSERA_BEGIN
@@ -94,6 +95,36 @@ status_t onnx_describe(context_t *ctx, const char *path, module_t **out_module)
 /* onnx_describe for a model in memory. */
 status_t onnx_describe_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                              module_t **out_module) TESSERA_API(onnx_describe_bytes);
+
+/* Stores the model in the module that was frozen from it, so that the module accepts all sizes that
+ * the model accepts: if the guards of its graphs refuse the inputs of a call, the model is imported
+ * and frozen again at their sizes. Up to 8 graphs made in this way are kept. freeze_save writes the
+ * model too: its graph and those weights that the file does not have as constants.
+ *
+ *     onnx_load(ctx, "net.onnx", &options, &model);
+ *     freeze(ctx, model, &how, &frozen);
+ *     onnx_keep(ctx, frozen, "net.onnx", &options, &how);
+ *     freeze_save(ctx, frozen, "net.tessera");
+ *
+ * Does nothing if the graphs have no guards. options and how are those of onnx_load and freeze, and
+ * may be NULL; shapes are not used. No other thread may use `frozen` during the call.
+ *
+ * INVALID_ARGUMENT  the module is not frozen
+ * UNSUPPORTED       dtype s8 or max_error, which need the examples again
+ * IO, CORRUPT */
+status_t onnx_keep(context_t *ctx, module_t *frozen, const char *path,
+                   const onnx_options_t *options, const freeze_options_t *how)
+    TESSERA_API(onnx_keep);
+/* onnx_keep for a model in memory. */
+status_t onnx_keep_bytes(context_t *ctx, module_t *frozen, const void *bytes, size_t n_bytes,
+                         const onnx_options_t *options, const freeze_options_t *how)
+    TESSERA_API(onnx_keep_bytes);
+/* Makes a module that freeze_load has loaded accept all sizes again, as described for onnx_keep.
+ * Does nothing if its file has no model. No other thread may use the module during the call.
+ *
+ * INVALID_ARGUMENT  the module is not frozen
+ * CORRUPT           the model in the file is malformed */
+status_t onnx_reopen(context_t *ctx, module_t *frozen) TESSERA_API(onnx_reopen);
 
 /* The metadata value for a key, borrowed from the module; NULL if there is none. */
 const char *onnx_metadata(const module_t *module, const char *key) TESSERA_API(onnx_metadata);

@@ -280,6 +280,17 @@ static status_t add_sets(session_t *session, const options_t *options, module_t 
     return STATUS_OK;
 }
 
+/* Stores an ONNX model in the file, for sizes that no graph accepts. Measured errors, and scales of
+ * integers, hold only for the graphs that were measured. */
+static status_t keep_model(const session_t *session, const options_t *options, module_t *frozen)
+{
+    const freeze_options_t how = plain_options(options);
+    const bool is_measured = options->dtype == DTYPE_S8 || options->max_error >= 0.0 ||
+                             options->min_agreement > 0.0;
+    if (session->model.kind != MODEL_ONNX || is_measured) return STATUS_OK;
+    return onnx_keep(session->ctx, frozen, session->model.spec, NULL, &how);
+}
+
 /* Prints "graph 2 of 2: H % 8 == 0, W >= 32"; nothing for a single graph without guards. */
 static status_t print_guards(context_t *ctx, const module_t *frozen)
 {
@@ -305,6 +316,7 @@ static status_t freeze_on(session_t *session, const options_t *options, int n,
     status_t status = freeze_until(&trial, &frozen, &agreement);
     if (status == STATUS_OK && n > 0) accuracy_print(options->dtype, accuracy, &agreement);
     if (status == STATUS_OK) status = add_sets(session, options, frozen);
+    if (status == STATUS_OK) status = keep_model(session, options, frozen);
     if (status == STATUS_OK) status = freeze_save(session->ctx, frozen, options->output);
     if (status == STATUS_OK) session_print_size(options->output);
     if (status == STATUS_OK) status = print_guards(session->ctx, frozen);

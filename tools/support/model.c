@@ -110,6 +110,7 @@ static status_t load_frozen(context_t *ctx, const model_options_t *options, mode
     status_t status = freeze_load_with(ctx, model->spec, &loading, &model->module);
     dispatch_remove_observer(ctx, &observer);
     TRY(status);
+    TRY(onnx_reopen(ctx, model->module));
     if (n > 0)
         print_error("%s: %" PRIu64 " weights were packed again for this machine (oneDNN %s, %s, %d "
                     "threads); tessera append %s keeps them\n",
