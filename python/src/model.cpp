@@ -106,6 +106,24 @@ std::vector<Shape> shapes_of_dict(const nb::dict &dict)
 
 // ---- importing ----
 
+// The options of a source, for onnx_load. The source owns the texts and tensors.
+struct Options {
+    std::vector<onnx_tensor_t> tensors;
+    std::vector<const char *> guards;
+    onnx_options_t options = {};
+
+    explicit Options(const Source &source)
+    {
+        for (const Given &one : source.given)
+            tensors.push_back({one.initializer.c_str(), one.tensor.get()});
+        for (const std::string &guard : source.guards) guards.push_back(guard.c_str());
+        options.n_tensors = static_cast<int>(tensors.size());
+        options.tensors = tensors.data();
+        options.n_guards = static_cast<int>(guards.size());
+        options.guards = guards.data();
+    }
+};
+
 status_t Model::import(context_t *ctx, const Source &source, const std::vector<Shape> &shapes,
                        int64_t open, ModuleOwner &module) const
 {
@@ -116,20 +134,12 @@ status_t Model::import(context_t *ctx, const Source &source, const std::vector<S
             {shape.input.c_str(), static_cast<int>(shape.sizes.size()), shape.sizes.data()});
     freeze_options_t how = {};
     how.dtype = dtype_;
-    std::vector<onnx_tensor_t> tensors;
-    for (const Given &one : source.given)
-        tensors.push_back({one.initializer.c_str(), one.tensor.get()});
     const auto [elements, n_bytes] = bytes(source);
-    onnx_options_t options = {};
-    options.n_tensors = static_cast<int>(tensors.size());
-    options.tensors = tensors.data();
+    const Options made(source);
+    onnx_options_t options = made.options;
     options.n_shapes = static_cast<int>(given.size());
     options.shapes = given.data();
     options.open_size = open;
-    std::vector<const char *> guards;
-    for (const std::string &guard : source.guards) guards.push_back(guard.c_str());
-    options.n_guards = static_cast<int>(guards.size());
-    options.guards = guards.data();
     status_t status;
     {
         const Unlocked unlocked(ctx, &running_);
@@ -240,9 +250,11 @@ std::unique_ptr<Model> Model::of_tessera(const std::string &path, const Settings
     {
         const Unlocked unlocked(ctx);
         status = freeze_load_with(ctx, path.c_str(), &options, &module);
+        if (status == STATUS_OK) status = onnx_reopen(ctx, module);
     }
+    ModuleOwner owner(module);
     check(ctx, status);
-    model->take({}, ModuleOwner(module));
+    model->take({}, std::move(owner));
     return model;
 }
 
@@ -415,25 +427,42 @@ nb::list Model::values(bool is_output) const
 namespace
 {
 
-// Saves the graphs of all modules in one file. Skips a module whose attributes are not constant,
-// since it cannot be added.
-status_t save_all(context_t *ctx, const std::vector<ModuleOwner> &modules, const std::string &path)
+// Adds the graphs of the other modules to the first. Skips a module whose attributes are not
+// constant, since it cannot be added.
+status_t add_all(context_t *ctx, module_t *module, const std::vector<ModuleOwner> &modules)
 {
-    module_t *all = nullptr;
-    status_t status = modules.size() > 1 ? module_clone(ctx, modules[0].get(), &all) : STATUS_OK;
-    const ModuleOwner owner(all);
-    module_t *module = all != nullptr ? all : modules[0].get();
+    status_t status = STATUS_OK;
     for (size_t i = 1; i < modules.size() && status == STATUS_OK; i++) {
         status = freeze_add(ctx, module, modules[i].get());
         if (status != STATUS_UNSUPPORTED) continue;
         context_clear_error(ctx);
         status = STATUS_OK;
     }
-    if (status == STATUS_OK) status = plan_warm(ctx, module, "forward");
-    return status == STATUS_OK ? freeze_save(ctx, module, path.c_str()) : status;
+    return status;
 }
 
 } // namespace
+
+// Other threads may run the first module, so a copy gets the other graphs and the ONNX model.
+status_t Model::save_all(context_t *ctx, const std::vector<ModuleOwner> &modules,
+                         const std::string &path) const
+{
+    module_t *all = nullptr;
+    const auto [elements, n_bytes] = bytes(source_);
+    const Options made(source_);
+    freeze_options_t how = {};
+    how.dtype = dtype_;
+    status_t status = is_onnx() ? module_clone(ctx, modules[0].get(), &all) : STATUS_OK;
+    const ModuleOwner owner(all);
+    module_t *module = all != nullptr ? all : modules[0].get();
+    if (status == STATUS_OK) status = add_all(ctx, module, modules);
+    if (status == STATUS_OK && is_onnx())
+        status = path_.empty()
+                     ? onnx_keep_bytes(ctx, module, elements, n_bytes, &made.options, &how)
+                     : onnx_keep(ctx, module, path_.c_str(), &made.options, &how);
+    if (status == STATUS_OK) status = plan_warm(ctx, module, "forward");
+    return status == STATUS_OK ? freeze_save(ctx, module, path.c_str()) : status;
+}
 
 void Model::save(const std::string &path)
 {

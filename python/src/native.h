@@ -199,6 +199,8 @@ class Model
     std::vector<Datum> inputs_of(const nb::args &args) const;
     [[noreturn]] void raise_unknown(const nb::dict &feed) const;
     void take(std::vector<Shape> shapes, ModuleOwner module); // adds the first variant
+    status_t save_all(context_t *ctx, const std::vector<ModuleOwner> &modules,
+                      const std::string &path) const;
     bool is_onnx() const { return !path_.empty() || !source_.bytes.is_none(); }
     status_t run(context_t *ctx, module_t *module, const std::vector<Datum> &inputs,
                  std::vector<Datum> &outputs) const;

@@ -123,6 +123,32 @@ def test_a_module_that_trains_since_is_not_exported_again():
         model(torch.randn(4, 10))
 
 
+def test_a_saved_model_is_imported_again_for_sizes_that_its_graph_refuses(tmp_path):
+    """PyTorch broadcasts for one row, or adds row by row for two: the file's graph is for two."""
+    onnx = pytest.importorskip("onnx")
+    w, v = torch.randn(2, 3), torch.randn(3, 400)
+    made = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("Add", ["x", "w"], ["s"]), onnx.helper.make_node("MatMul", ["s", "v"], ["y"])],
+            "rows", [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 3])],
+            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+            [onnx.numpy_helper.from_array(w.numpy(), "w"), onnx.numpy_helper.from_array(v.numpy(), "v")]),
+        opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)  # fmt: skip
+    path = str(tmp_path / "rows.tessera")
+    model = tessera.load_bytes(made.SerializeToString(), shapes={"x": [2, 3]})
+    model.save(path)
+    for loaded in (tessera.load(path), tessera.load(path, copied=True)):
+        for n in (2, 1, 2, 1):
+            x = torch.randn(n, 3)
+            assert torch.allclose(loaded(x), (x + w) @ v, rtol=1e-4, atol=1e-4)
+        with pytest.raises(tessera.InvalidArgument, match="the graph holds where N == 2"):
+            loaded(torch.randn(3, 3))
+        assert loaded.run({"x": torch.randn(1, 3)})["y"].shape == (2, 400)
+        path = str(tmp_path / "again.tessera")
+        loaded.save(path)
+    assert torch.allclose(tessera.load(path)(x), (x + w) @ v, rtol=1e-4, atol=1e-4)
+
+
 # ---- kinds of networks ----
 
 
