@@ -1,8 +1,10 @@
-/* Known faults of oneDNN: problems that an implementation accepts but for which its results are
- * wrong. All of them were found in oneDNN 2.6.3 only. */
+/* Known faults of oneDNN: problems that an implementation accepts, but for which its results are
+ * wrong or it needs too much time and memory. All of them were found in oneDNN 2.6.3 only. */
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
+
+#define MAX_GENERATED 4096 /* elements of padding for which brgconv may generate code */
 
 static bool has_post(const onednn_problem_t *problem, onednn_post_kind_t kind)
 {
@@ -55,6 +57,13 @@ static bool has_rows_inside(const tensor_info_t *info)
     return at > 0 && at < n - 1;
 }
 
+static bool has_padding_beyond(const onednn_problem_t *problem, int64_t most)
+{
+    for (int i = 0; i < problem->dst->rank - 2; i++)
+        if (problem->pad_begin[i] > most || problem->pad_end[i] > most) return true;
+    return false;
+}
+
 bool onednn_is_doubtful(const char *implementation)
 {
     return is_sve(implementation) || is_gemm(implementation) || is_sse41(implementation);
@@ -72,6 +81,10 @@ const char *onednn_fault(const onednn_problem_t *problem, const char *implementa
         return "treats operands as matrices although their first dimension is between others";
     if (dst == NULL) return NULL;
     const format_t last = format_channels_last(dst->rank);
+    /* 8 million elements: 4 s, 1 GB */
+    if (problem->kind == ONEDNN_CONVOLUTION && strncmp(implementation, "brg", 3) == 0 &&
+        has_padding_beyond(problem, MAX_GENERATED))
+        return "generates code for each element of the padding";
     if (problem->kind == ONEDNN_CONVOLUTION && is_sse41(implementation) &&
         (has_post(problem, ONEDNN_POST_SUM) || has_post(problem, ONEDNN_POST_BINARY)) &&
         dst->sizes[1] % 4 != 0 && format_same(&dst->format, &last, dst->sizes))

@@ -88,6 +88,23 @@ static void known_faults_are_told(void **state)
     assert_null(onednn_fault(&conv, "jit_dw:sse41"));
 }
 
+/* oneDNN 2.6 needs 4 s and 1 GB to make a primitive with a padding of 8 million. */
+static void a_kernel_that_generates_code_for_padding_is_a_fault(void **state)
+{
+    (void)state;
+    const tensor_info_t out = info_dense(DTYPE_F32, SHAPE(1, 7, 4, 4));
+    const char *fault = "generates code for each element of the padding";
+    for (int end = 0; end < 2; end++) {
+        onednn_problem_t conv = {.kind = ONEDNN_CONVOLUTION, .dst = &out};
+        int64_t *padding = end ? conv.pad_end : conv.pad_begin;
+        padding[1] = 4096;
+        assert_null(onednn_fault(&conv, "brgconv:avx512_core"));
+        padding[1] = 4097;
+        assert_string_equal(onednn_fault(&conv, "brgconv:avx512_core"), fault);
+        assert_null(onednn_fault(&conv, "jit:avx512_core"));
+    }
+}
+
 /* Transpose(2,0,1,3) leaves rows of a matrix that are not contiguous. oneDNN's gemm computes such
  * products wrongly. */
 static void a_product_whose_rows_are_in_pieces_is_a_fault(void **state)
@@ -262,6 +279,7 @@ int main(void)
         TEST(problems_beyond_32_bits_are_refused_in_words),
         TEST(an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it),
         TEST(known_faults_are_told),
+        TEST(a_kernel_that_generates_code_for_padding_is_a_fault),
         TEST(the_reorder_that_was_asked_for_the_longest_ago_goes),
         TEST(a_reorder_is_described_once_until_there_are_too_many),
         TEST(the_version_is_three_numbers),
