@@ -252,7 +252,7 @@ static void *pick_pointer(const char *type, unsigned choice)
     static const pool_attrs_t pool = {.kernel = {2, 2, 2}};
     static const upsample_attrs_t upsample = {.size = {4, 4}};
     static const loader_options_t loader_options = {.batch = 1};
-    static const uint64_t generator[4] = {1};
+    static uint64_t generator[4] = {1}; /* some functions write it */
     static const char *const passes[] = {"dead_code", NULL};
     const unsigned n = choice % KINDS;
     const struct {
