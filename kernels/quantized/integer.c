@@ -2,11 +2,30 @@
 
 #include <string.h>
 
+#include "tensor/onednn/onednn.h"
 #include "tensor/threads/threads_impl.h"
 
 #define PART_ROWS 48 /* rows multiplied while a block of the weight is in the L1 cache */
 
 static const integer_loops_t *const tables[ISA_COUNT] = ISA_TABLE(integer_loops);
+
+bool integer_has_vnni(void)
+{
+#if defined(__x86_64__)
+    return isa_has(ISA_AVX512) && onednn_isa_has(onednn_isa(), ONEDNN_ISA_VNNI) &&
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
+}
+
+static const integer_loops_t *find_loops(isa_t isa)
+{
+#if defined(__x86_64__)
+    if (isa == ISA_AVX512 && integer_has_vnni()) return &integer_loops_avx512_vnni;
+#endif
+    return tables[isa];
+}
 
 typedef struct run {
     const integer_t *integer;
@@ -26,7 +45,7 @@ static void run_parts(void *user, int64_t first, int64_t last)
 
 void integer_run(const integer_t *integer, isa_t isa, int n_threads)
 {
-    const run_t run = {integer, tables[isa],
+    const run_t run = {integer, find_loops(isa),
                        (integer->n_outputs + INTEGER_BLOCK - 1) / INTEGER_BLOCK};
     const int64_t n_parts = (integer->n_rows + PART_ROWS - 1) / PART_ROWS;
     threads_share(n_threads, n_parts * run.n_blocks, run_parts, (void *)(uintptr_t)&run);
@@ -34,7 +53,7 @@ void integer_run(const integer_t *integer, isa_t isa, int n_threads)
 
 const integer_loops_t *integer_loops(void)
 {
-    return tables[isa_best()];
+    return find_loops(isa_best());
 }
 
 void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out)

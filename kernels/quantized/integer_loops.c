@@ -1,13 +1,19 @@
-/* The loops of integer_impl.h, compiled once for each ISA (isa_impl.h). Blocks have the same width
- * on every ISA, so vectors have 8 lanes on AVX-512, too. */
+/* The loops of integer_impl.h, compiled once for each ISA (isa_impl.h), and for AVX-512 with VNNI.
+ * Blocks have the same width everywhere. With VNNI a block is one vector; AVX-512F alone has no
+ * products of 16-bit integers, so its vectors have 8 lanes. */
 #include "kernels/quantized/integer_impl.h"
 
 #undef KERNEL_LANES
+#if defined(__AVX512VNNI__)
+#define KERNEL_LANES 16
+#define MOST_ROWS 14
+#else
 #define KERNEL_LANES 8
+#define MOST_ROWS 6 /* two vectors of sums for each row fit in the registers */
+#endif
 #include "kernels/vector_impl.h"
 
 #define VECTORS (INTEGER_BLOCK / KERNEL_LANES)
-#define MOST_ROWS 6 /* two vectors of sums for each row fit in the registers */
 
 typedef vector_u32_t integer_sums_t;
 
@@ -37,7 +43,28 @@ KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
 }
 
 /* Adds the products of one pair of inputs, for each row and each output. */
-#if defined(__AVX2__)
+#if defined(__AVX512VNNI__)
+/* With few rows, each sum waits for the one before; then an addition takes less time than the
+ * instruction that multiplies and adds. */
+#define FEW_ROWS 4
+
+KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
+                            int n_rows, integer_sums_t (*sums)[VECTORS])
+{
+    const __m512i weights = _mm512_cvtepi8_epi16(
+        _mm256_loadu_si256((const __m256i *)(const void *)weight));
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) {
+        int32_t both;
+        memcpy(&both, x + apart[r], sizeof both);
+        const __m512i pair = _mm512_set1_epi32(both);
+        if (n_rows <= FEW_ROWS)
+            sums[r][0] += (integer_sums_t)_mm512_madd_epi16(pair, weights);
+        else
+            sums[r][0] = (integer_sums_t)_mm512_dpwssd_epi32((__m512i)sums[r][0], weights, pair);
+    }
+}
+#elif defined(__AVX2__)
 KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
                             int n_rows, integer_sums_t (*sums)[VECTORS])
 {
@@ -101,7 +128,7 @@ static void run_rows(const integer_t *p, int64_t output, int64_t first, int64_t 
     for (int64_t g = 0; g < n_groups; g++) {
         const int64_t row = first + (last - first) * g / n_groups;
         switch (first + (last - first) * (g + 1) / n_groups - row) {
-            KERNEL_UP_TO_6(ROWS)
+            KERNEL_UP_TO(MOST_ROWS, ROWS)
         default: break;
         }
     }
@@ -123,6 +150,10 @@ static void center(int64_t n, bool is_signed, const void *x, int32_t zero, int16
 /* Sums are unsigned, because overflow of signed integers is undefined. */
 static void sum_runs(int64_t n, int64_t step, int64_t length, const int16_t *x, int32_t *out)
 {
+    if (length == 1) {
+        for (int64_t r = 0; r < n; r++) out[r] = x[r * step];
+        return;
+    }
     for (int64_t r = 0; r < n; r++, x += step) {
         uint32_t sum = 0;
 #pragma omp simd reduction(+ : sum)
