@@ -109,6 +109,18 @@ static void ctrl_c_ends_a_command_and_leaves_no_file(void **state)
     }
 }
 
+/* bench measures in a process of its own, which must not go on when bench ends. Both share stderr,
+ * so `run` returns when both have ended. */
+static void an_interrupt_ends_the_process_that_measures(void **state)
+{
+    (void)state;
+    char text[4096];
+    const time_t begin = time(NULL);
+    assert_int_equal(
+        run("bench zoo:vgg16 --train --modes dense --iterations 60", 1500, text, sizeof text), 130);
+    assert_true(time(NULL) - begin < 8);
+}
+
 static void limits_end_a_command(void **state)
 {
     (void)state;
@@ -124,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(ctrl_c_ends_a_command_and_leaves_no_file),
+        TEST(an_interrupt_ends_the_process_that_measures),
         TEST(limits_end_a_command),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

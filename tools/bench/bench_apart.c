@@ -1,9 +1,11 @@
 /* Parts of bench that start separate processes. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,7 +62,8 @@ static void add_session(words_t *words, const session_options_t *options)
     if (bar_is_quiet()) add(words, "--quiet");
 }
 
-/* Starts the command line, and returns its stdout as a stream. */
+/* Starts the command line, and returns its stdout as a stream. The new process ends with this one,
+ * also if only this one gets a signal. */
 static FILE *start(const words_t *words, pid_t *out_pid)
 {
     int ends[2];
@@ -68,6 +71,7 @@ static FILE *start(const words_t *words, pid_t *out_pid)
     if (pipe(ends) != 0) return NULL;
     pid_t pid = fork();
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
