@@ -82,6 +82,8 @@ typedef struct image_machine {
 typedef struct image {
     context_t *ctx;
     uint32_t version;
+    bool is_entry; /* an entry of the store, which has a checksum of its own: blobs have none, and
+                      no padding follows the last one */
     char *text;
     int n_blobs, blobs_capacity, n_machines;
     image_blob_t *blobs;
@@ -100,8 +102,15 @@ status_t image_add_machine(image_t *image, const module_t *frozen, int *out_mach
 status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int machine,
                             bool is_plain);
 
+/* Makes everything before the first blob as one tensor of bytes, whose size is a multiple of
+ * FILE_ALIGNMENT. Each blob follows at the next multiple. The caller drops the tensor. */
+status_t image_head(image_t *image, tensor_t **out_head);
+
 /* Writes the file atomically. */
 status_t image_write(image_t *image, const char *path);
+
+/* Makes the image of a frozen module with this process's machine. */
+status_t image_of(context_t *ctx, module_t *frozen, image_t *image);
 
 /* ---- reading ---- */
 
@@ -125,7 +134,8 @@ typedef struct loading {
 
 #define FILE_CORRUPT(loading, ...) FAIL((loading)->ctx, STATUS_CORRUPT, "freeze_load: " __VA_ARGS__)
 
-/* Maps the file, and checks everything except the text and the bytes of constants. */
+/* Maps the file, unless `mapping` is set, and checks everything except the text and the bytes of
+ * constants. */
 status_t file_open(loading_t *loading);
 
 /* Checks, and copies if the options say so, the bytes of all blobs that this process uses. */

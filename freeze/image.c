@@ -140,7 +140,8 @@ static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_in
     tensor_t *holder = NULL;
     TRY(convert_to(ctx, tensor, &want, CAUSE_USER, &holder));
     entry.at.bytes = info_bytes(&want);
-    entry.at.checksum = file_checksum(tensor_bytes(holder), entry.at.bytes, 0);
+    if (!image->is_entry)
+        entry.at.checksum = file_checksum(tensor_bytes(holder), entry.at.bytes, 0);
     insert(image, &(image_blob_t){entry, tensor_bytes(holder), holder});
     return STATUS_OK;
 }
@@ -204,14 +205,13 @@ static uint64_t align(uint64_t offset)
     return (offset + FILE_ALIGNMENT - 1) / FILE_ALIGNMENT * FILE_ALIGNMENT;
 }
 
-static status_t write_padded(file_writer_t *writer, const void *bytes, size_t n)
+/* Copies a part to its place. */
+static void put(char *head, const file_section_t *at, const void *bytes)
 {
-    static const char zeros[FILE_ALIGNMENT];
-    TRY(file_write(writer, bytes, n));
-    return file_write(writer, zeros, align(file_write_offset(writer)) - file_write_offset(writer));
+    if (at->bytes > 0) memcpy(head + at->offset, bytes, at->bytes);
 }
 
-/* Makes the section that begins at *offset, and sets *offset to its end. */
+/* The section of n bytes that begins at *offset; sets *offset to its end. */
 static file_section_t section(uint64_t *offset, const void *bytes, size_t n)
 {
     file_section_t result = {.offset = *offset, .bytes = n, .checksum = file_checksum(bytes, n, 0)};
@@ -219,61 +219,97 @@ static file_section_t section(uint64_t *offset, const void *bytes, size_t n)
     return result;
 }
 
-static status_t write_sections(image_t *image, file_writer_t *writer, file_machine_t *machines,
-                               file_blob_t *blobs)
+/* Sets the places of machines, hints and blobs, after the text. */
+static void set_places(image_t *image, file_header_t *header, file_machine_t *machines,
+                       file_blob_t *blobs)
 {
-    file_header_t header = {.version = image->version, .byte_order = 0x01020304};
-    size_t machines_bytes = (size_t)image->n_machines * sizeof *machines;
-    size_t blobs_bytes = (size_t)image->n_blobs * sizeof *blobs, text_bytes = strlen(image->text);
-    uint64_t text_at = align(sizeof header), offset = align(text_at + text_bytes);
-    uint64_t machines_at = offset;
-    offset = align(offset + machines_bytes);
+    const size_t n_machines = (size_t)image->n_machines * sizeof *machines;
+    const size_t n_blobs = (size_t)image->n_blobs * sizeof *blobs;
+    uint64_t at = sizeof *header, machines_at, blobs_at;
+    at = align(at);
+    header->text = section(&at, image->text, strlen(image->text));
+    machines_at = at;
+    at = align(at + n_machines);
     for (int i = 0; i < image->n_machines; i++) {
         machines[i] = image->machines[i].entry;
-        machines[i].hints = section(&offset, image->machines[i].hints,
+        machines[i].hints = section(&at, image->machines[i].hints,
                                     strlen(image->machines[i].hints));
     }
-    uint64_t blobs_at = offset;
-    offset = align(offset + blobs_bytes);
+    blobs_at = at;
+    at = align(at + n_blobs);
+    header->file_bytes = at;
     for (int i = 0; i < image->n_blobs; i++) {
         blobs[i] = image->blobs[i].entry;
-        blobs[i].at.offset = offset;
-        offset = align(offset + blobs[i].at.bytes);
+        blobs[i].at.offset = at;
+        header->file_bytes = image->is_entry ? at + blobs[i].at.bytes
+                                             : align(at + blobs[i].at.bytes);
+        at = align(at + blobs[i].at.bytes);
     }
-    memcpy(header.magic, FILE_MAGIC, sizeof header.magic);
-    header.file_bytes = offset;
-    header.text = section(&text_at, image->text, text_bytes);
-    header.machines = section(&machines_at, machines, machines_bytes);
-    header.blobs = section(&blobs_at, blobs, blobs_bytes);
-    header.checksum = file_checksum(&header, offsetof(file_header_t, checksum), 0);
-    TRY(write_padded(writer, &header, sizeof header));
-    TRY(write_padded(writer, image->text, text_bytes));
-    TRY(write_padded(writer, machines, machines_bytes));
+    header->machines = section(&machines_at, machines, n_machines);
+    header->blobs = section(&blobs_at, blobs, n_blobs);
+}
+
+static status_t fill_head(image_t *image, file_header_t *header, file_machine_t *machines,
+                          file_blob_t *blobs, tensor_t **out_head)
+{
+    void *bytes = NULL;
+    set_places(image, header, machines, blobs);
+    const uint64_t n_bytes = align(header->blobs.offset + header->blobs.bytes);
+    const tensor_info_t info = info_dense(DTYPE_U8, 1, (int64_t[]){(int64_t)n_bytes});
+    memcpy(header->magic, FILE_MAGIC, sizeof header->magic);
+    header->checksum = file_checksum(header, offsetof(file_header_t, checksum), 0);
+    TRY(tensor_make_of(image->ctx, &info, n_bytes, 0, out_head, &bytes));
+    memset(bytes, 0, n_bytes);
+    memcpy(bytes, header, sizeof *header);
+    put(bytes, &header->text, image->text);
+    put(bytes, &header->machines, machines);
     for (int i = 0; i < image->n_machines; i++)
-        TRY(write_padded(writer, image->machines[i].hints, strlen(image->machines[i].hints)));
-    TRY(write_padded(writer, blobs, blobs_bytes));
-    for (int i = 0; i < image->n_blobs; i++)
-        TRY(write_padded(writer, image->blobs[i].bytes, blobs[i].at.bytes));
+        put(bytes, &machines[i].hints, image->machines[i].hints);
+    put(bytes, &header->blobs, blobs);
+    return STATUS_OK;
+}
+
+status_t image_head(image_t *image, tensor_t **out_head)
+{
+    context_t *ctx = image->ctx;
+    file_header_t header = {.version = image->version, .byte_order = 0x01020304};
+    file_machine_t *machines = NULL;
+    file_blob_t *blobs = NULL;
+    status_t status = context_get_zeroed(ctx, (size_t)image->n_machines * sizeof *machines,
+                                         "machines", &machines);
+    if (status == STATUS_OK)
+        status = context_get_zeroed(ctx, (size_t)image->n_blobs * sizeof *blobs, "blobs", &blobs);
+    if (status == STATUS_OK) status = fill_head(image, &header, machines, blobs, out_head);
+    context_put(ctx, machines);
+    context_put(ctx, blobs);
+    return status;
+}
+
+static status_t write_blob(file_writer_t *writer, const image_blob_t *blob)
+{
+    static const char zeros[FILE_ALIGNMENT];
+    TRY(file_write(writer, blob->bytes, blob->entry.at.bytes));
+    return file_write(writer, zeros, align(file_write_offset(writer)) - file_write_offset(writer));
+}
+
+static status_t write_parts(image_t *image, const tensor_t *head, file_writer_t *writer)
+{
+    TRY(file_write(writer, tensor_bytes(head), info_bytes(&head->info)));
+    for (int i = 0; i < image->n_blobs; i++) TRY(write_blob(writer, &image->blobs[i]));
     return STATUS_OK;
 }
 
 status_t image_write(image_t *image, const char *path)
 {
-    context_t *ctx = image->ctx;
-    file_machine_t *machines = NULL;
-    file_blob_t *blobs = NULL;
+    tensor_t *head = NULL;
     file_writer_t *writer = NULL;
-    status_t status = context_get_zeroed(ctx, (size_t)image->n_machines * sizeof *machines,
-                                         "machines", &machines);
-    if (status == STATUS_OK)
-        status = context_get_zeroed(ctx, (size_t)image->n_blobs * sizeof *blobs, "blobs", &blobs);
-    if (status == STATUS_OK) status = file_write_begin(ctx, path, &writer);
+    TRY(image_head(image, &head));
+    status_t status = file_write_begin(image->ctx, path, &writer);
     if (status == STATUS_OK) {
-        status = write_sections(image, writer, machines, blobs);
+        status = write_parts(image, head, writer);
         status_t ended = file_write_end(writer, status == STATUS_OK);
         if (status == STATUS_OK) status = ended;
     }
-    context_put(ctx, machines);
-    context_put(ctx, blobs);
+    tensor_drop(head);
     return status;
 }

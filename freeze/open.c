@@ -162,7 +162,7 @@ status_t file_open(loading_t *l)
 {
     tensor_info_t info;
     l->machine = -1;
-    TRY(file_map(l->ctx, l->path, &l->mapping));
+    if (l->mapping == NULL) TRY(file_map(l->ctx, l->path, &l->mapping));
     TRY(check_start(l));
     TRY(check_sections(l));
     for (int i = 0; i < l->n_blobs; i++) TRY(file_blob_info(l, i, &info));

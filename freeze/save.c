@@ -260,22 +260,36 @@ static status_t print_tree(saving_t *saving)
 
 /* ---- saving ---- */
 
-static status_t write_file(saving_t *saving, const char *path)
+static status_t add_constants(saving_t *saving, image_t *image)
 {
-    image_t image = {.ctx = saving->ctx, .version = saving->version};
     int machine = 0;
-    status_t status = context_string(saving->ctx, text_string(&saving->text), &image.text);
-    if (status == STATUS_OK) status = image_add_machine(&image, saving->frozen, &machine);
-    for (int i = 0; i < datum_length(saving->pool) && status == STATUS_OK; i++) {
+    image->version = saving->version;
+    TRY(context_string(saving->ctx, text_string(&saving->text), &image->text));
+    TRY(image_add_machine(image, saving->frozen, &machine));
+    for (int i = 0; i < datum_length(saving->pool); i++) {
         tensor_t *tensor = datum_as_tensor(datum_item(saving->pool, i));
-        status = image_add_constant(&image, tensor, i, machine,
-                                    map_get(&saving->plain, tensor) != NULL);
-        if (status == STATUS_OK)
-            status = interrupt_tell(saving->ctx, "save, constants", i + 1,
-                                    datum_length(saving->pool));
+        TRY(image_add_constant(image, tensor, i, machine, map_get(&saving->plain, tensor) != NULL));
+        if (!image->is_entry)
+            TRY(interrupt_tell(saving->ctx, "save, constants", i + 1, datum_length(saving->pool)));
     }
-    if (status == STATUS_OK) status = image_write(&image, path);
-    image_clear(&image);
+    return STATUS_OK;
+}
+
+status_t image_of(context_t *ctx, module_t *frozen, image_t *image)
+{
+    saving_t saving = {.ctx = ctx,
+                       .frozen = frozen,
+                       .text = text_begin(ctx),
+                       .plain = {.ctx = ctx},
+                       .version = FILE_VERSION_LEAST};
+    status_t status = datum_list(ctx, 0, NULL, &saving.pool);
+    if (status == STATUS_OK) status = print_tree(&saving);
+    if (status == STATUS_OK) status = module_walk(ctx, frozen, print_methods, &saving);
+    if (status == STATUS_OK) status = text_status(&saving.text);
+    if (status == STATUS_OK) status = add_constants(&saving, image);
+    text_clear(&saving.text);
+    map_clear(&saving.plain);
+    datum_release(saving.pool);
     return status;
 }
 
@@ -284,20 +298,11 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
     if (frozen == NULL) return context_null(ctx, "freeze_save", "module");
     REQUIRE(ctx, freeze_is_frozen(frozen), "freeze_save: %s is not frozen, freeze it first",
             module_type(frozen));
-    saving_t saving = {.ctx = ctx,
-                       .frozen = frozen,
-                       .text = text_begin(ctx),
-                       .plain = {.ctx = ctx},
-                       .version = FILE_VERSION_LEAST};
+    image_t image = {.ctx = ctx};
     interrupt_begin(ctx, "freeze_save");
-    status_t status = datum_list(ctx, 0, NULL, &saving.pool);
-    if (status == STATUS_OK) status = print_tree(&saving);
-    if (status == STATUS_OK) status = module_walk(ctx, frozen, print_methods, &saving);
-    if (status == STATUS_OK) status = text_status(&saving.text);
-    if (status == STATUS_OK) status = write_file(&saving, path);
-    text_clear(&saving.text);
-    map_clear(&saving.plain);
-    datum_release(saving.pool);
+    status_t status = image_of(ctx, frozen, &image);
+    if (status == STATUS_OK) status = image_write(&image, path);
+    image_clear(&image);
     return interrupt_end(ctx, status);
 }
 

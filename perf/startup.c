@@ -1,11 +1,12 @@
-/* Measures the time and memory of a frozen file up to its first result.
+/* Measures the time and memory of a model up to its first result.
  *
- * usage: startup FILE.tessera [copied] [unchecked] [hold]
+ * usage: startup FILE.tessera|FILE.onnx [copied] [unchecked] [hold]
  *
- * Loads the file with these options (freeze_load_options_t) and prints one line: ms of
- * context_create and freeze_load; ms from then to the first result; ms of a run in steady state;
- * weight reorders up to the first result; resident and private bytes of this process. With `hold`,
- * the process then waits for the end of its standard input. */
+ * Loads a frozen file with these options (freeze_load_options_t), or an ONNX file with
+ * onnx_load_frozen, and prints one line: ms of context_create and loading; ms from then to the
+ * first result; ms of a run in steady state; weight reorders up to the first result; whether the
+ * model was imported; resident and private bytes of this process. With `hold`, the process then
+ * waits for the end of its standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ enum { STEADY = 10 };
 
 typedef struct startup {
     double load_ms, first_ms, steady_ms;
-    unsigned long long weight_reorders;
+    unsigned long long weight_reorders, imported;
 } startup_t;
 
 static double now_ms(void)
@@ -50,6 +51,7 @@ static status_t measure(context_t *ctx, module_t *frozen, double begin, startup_
     out->load_ms = made - begin;
     out->first_ms = made - begin + end - start;
     out->weight_reorders = counters_weight_reorders(&counters);
+    out->imported = counters.models_imported;
     out->steady_ms = 1e30;
     for (int i = 0; status == STATUS_OK && i < STEADY; i++) {
         start = now_ms();
@@ -90,6 +92,15 @@ static bool parse(int argc, char **argv, freeze_load_options_t *options, bool *o
     return argc >= 2;
 }
 
+static status_t load(context_t *ctx, const char *path, const freeze_load_options_t *options,
+                     module_t **out_frozen)
+{
+    const char *end = strrchr(path, '.');
+    if (end != NULL && strcmp(end, ".onnx") == 0)
+        return onnx_load_frozen(ctx, path, NULL, NULL, out_frozen);
+    return freeze_load_with(ctx, path, options, out_frozen);
+}
+
 int main(int argc, char **argv)
 {
     context_t *ctx = NULL;
@@ -98,20 +109,21 @@ int main(int argc, char **argv)
     freeze_load_options_t options = {0};
     bool holds = false;
     if (!parse(argc, argv, &options, &holds)) {
-        fprintf(stderr, "usage: startup FILE.tessera [copied] [unchecked] [hold]\n");
+        fprintf(stderr, "usage: startup FILE [copied] [unchecked] [hold]\n");
         return 2;
     }
     double begin = now_ms();
     if (context_create(NULL, &ctx)) return 1;
-    status_t status = freeze_load_with(ctx, argv[1], &options, &frozen);
+    status_t status = load(ctx, argv[1], &options, &frozen);
     if (status == STATUS_OK) status = measure(ctx, frozen, begin, &result);
     if (status != STATUS_OK) {
         fprintf(stderr, "startup: %s\n", context_error(ctx));
     } else {
         printf("{\"load_ms\": %.2f, \"first_ms\": %.2f, \"steady_ms\": %.2f, "
-               "\"weight_reorders\": %llu, \"resident_kb\": %ld, \"private_kb\": %ld}\n",
+               "\"weight_reorders\": %llu, \"imported\": %llu, \"resident_kb\": %ld, "
+               "\"private_kb\": %ld}\n",
                result.load_ms, result.first_ms, result.steady_ms, result.weight_reorders,
-               memory_kb("Rss:"), memory_kb("Private_"));
+               result.imported, memory_kb("Rss:"), memory_kb("Private_"));
         fflush(stdout);
         if (holds) (void)getchar();
     }

@@ -50,6 +50,8 @@ void counters_take(context_t *ctx, context_t *worker)
     to->cache_misses += from->cache_misses;
     to->weights_packed += from->weights_packed;
     to->weights_mapped += from->weights_mapped;
+    to->models_imported += from->models_imported;
+    to->models_mapped += from->models_mapped;
     to->tensor_bytes += from->tensor_bytes;
     counters_reset(worker);
 }

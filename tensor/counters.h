@@ -35,13 +35,15 @@ typedef struct counters {
     uint64_t cache_entries; /* at present */
     uint64_t cache_bytes;   /* at present, estimated */
     uint64_t weights_packed;
-    uint64_t weights_mapped; /* packed forms that were found in the store */
-    uint64_t plans_built;    /* compiled graphs: one for each set of input sizes of a method */
-    uint64_t plans_evicted;  /* least recently used plans, dropped to save memory */
-    uint64_t tensor_bytes;   /* bytes allocated for tensors by this context in total */
-    uint64_t plan_bytes;     /* at present, estimated, of the method that built the last plan: its
-                                plans except the two used last, with packed weights that only these
-                                plans read */
+    uint64_t weights_mapped;  /* packed forms that were found in the store */
+    uint64_t models_imported; /* from ONNX */
+    uint64_t models_mapped;   /* frozen models that were found in the store */
+    uint64_t plans_built;     /* compiled graphs: one for each set of input sizes of a method */
+    uint64_t plans_evicted;   /* least recently used plans, dropped to save memory */
+    uint64_t tensor_bytes;    /* bytes allocated for tensors by this context in total */
+    uint64_t plan_bytes;      /* at present, estimated, of the method that built the last plan: its
+                                 plans except the two used last, with packed weights that only these
+                                 plans read */
 } counters_t;
 
 /* counters_read copies the context's counters. counters_reset sets them to zero, except those

@@ -37,6 +37,13 @@ bool plan_extends(const module_t *module, const char *method);
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text);
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines);
 
+/* Calls `ran` once, after the next run of the plan method, unless plan_tune or plan_add_graph
+ * changes the method before. Then, or when the method ends, calls drop(user). Replaces an earlier
+ * watch. A copy of the module is not watched. */
+typedef void (*plan_ran_t)(context_t *ctx, module_t *module, void *user);
+void plan_watch(module_t *module, const char *method, plan_ran_t ran, void (*drop)(void *user),
+                void *user);
+
 /* Measures kernels for the operators of a plan method, for inputs like these, and chooses layouts
  * by measured instead of estimated times. If runs with the new layouts are faster, the layouts are
  * kept as a line of plan_layouts. The times are kept as lines "#name;nanoseconds", and used for

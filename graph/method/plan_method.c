@@ -23,6 +23,51 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
     return STATUS_OK;
 }
 
+/* ---- watching ---- */
+
+typedef struct programs_watch {
+    plan_ran_t ran;
+    void (*drop)(void *user);
+    void *user;
+    allocator_t allocator;
+} programs_watch_t;
+
+static void end_watch(programs_watch_t *watch)
+{
+    if (watch == NULL) return;
+    watch->drop(watch->user);
+    const allocator_t allocator = watch->allocator;
+    allocator_put(&allocator, watch);
+}
+
+void programs_unwatch(programs_t *first)
+{
+    end_watch(atomic_exchange(&first->watch, NULL));
+}
+
+void programs_tell(context_t *ctx, module_t *self, programs_t *first)
+{
+    if (atomic_load_explicit(&first->watch, memory_order_relaxed) == NULL) return;
+    programs_watch_t *watch = atomic_exchange(&first->watch, NULL);
+    if (watch == NULL) return; /* another thread was first */
+    watch->ran(ctx, self, watch->user);
+    end_watch(watch);
+}
+
+void plan_watch(module_t *module, const char *method, plan_ran_t ran, void (*drop)(void *user),
+                void *user)
+{
+    programs_t *first = programs_of(module, method);
+    programs_watch_t *watch = first != NULL ? allocator_get(&first->allocator, sizeof *watch)
+                                            : NULL;
+    if (watch == NULL) {
+        drop(user);
+        return;
+    }
+    *watch = (programs_watch_t){ran, drop, user, first->allocator};
+    end_watch(atomic_exchange(&first->watch, watch));
+}
+
 /* ---- running ---- */
 
 /* True if an input shares bytes with a tensor of the module. Holds the module's lock, because a run
@@ -71,6 +116,7 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
         status = program_run(ctx, program, self, n_in, in, n_out, out);
     program_release(program);
     programs_leave(state, programs);
+    if (status == STATUS_OK) programs_tell(ctx, self, state);
     return status;
 }
 
@@ -91,6 +137,7 @@ static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
     if (status == STATUS_OK && program->plan != NULL) {
         status = plan_execute_into(ctx, program->plan, n_in, in, n_wanted, wanted, out);
         *n_out = program->plan->n_results;
+        if (status == STATUS_OK) programs_tell(ctx, self, state);
     }
     program_release(program);
     programs_leave(state, programs);
@@ -161,6 +208,7 @@ status_t plan_add_graph(context_t *ctx, module_t *module, const char *method, gr
              module_type(module), PLAN_MAX_GRAPHS);
     TRY(programs_create(ctx, graph, programs_capacity(first), &programs));
     status_t status = programs_leave_out(ctx, programs, first->skip);
+    programs_unwatch(first);
     if (status == STATUS_OK)
         programs_append(first, programs);
     else

@@ -182,6 +182,7 @@ status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_i
     t.untuned = text_begin(ctx);
     t.tuned = text_begin(ctx);
     t.timings = text_begin(ctx);
+    programs_unwatch(programs);
     interrupt_begin(ctx, "freeze_tune");
     status_t status = interrupt_end(ctx, tune(&t, seconds));
     if (status == STATUS_OK) *out_tuned = t.result;

@@ -109,6 +109,7 @@ void programs_release(programs_t *programs)
 {
     while (programs != NULL) {
         programs_t *next = programs->next;
+        programs_unwatch(programs);
         release_one(programs);
         programs = next;
     }

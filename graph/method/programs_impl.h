@@ -60,10 +60,15 @@ typedef struct programs {
     bool is_added;                   /* `extend` made the graph, so it may be dropped */
     int n_users;                     /* if is_added: calls that use it; the first graph's lock */
     uint64_t used_at, n_uses;        /* order of use; the first graph counts uses */
+    _Atomic(struct programs_watch *) watch; /* set by plan_watch for the first graph, or NULL */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
 void programs_release(programs_t *programs);
+
+/* Ends the watch of a method (plan_watch). programs_tell calls its function before. */
+void programs_unwatch(programs_t *first);
+void programs_tell(context_t *ctx, module_t *self, programs_t *first);
 
 /* The programs of the first graph of a plan method; NULL for other methods. */
 programs_t *programs_of(const module_t *module, const char *method);

@@ -111,11 +111,11 @@ static status_t refuse_system(context_t *ctx, const char *name, const char *loca
 /* Data must be in the model's folder or, if the model's file is a link, in the folder of the link's
  * target. In a download cache, model and data are links: snapshots/1/model.onnx to ../../blobs/5f,
  * and the data file to ../../blobs/8a. */
-static status_t open_data(onnx_t *onnx, const char *name, const char *location, int *out_file)
+status_t onnx_open_data(context_t *ctx, const char *model_folder, const char *model_path,
+                        const char *name, const char *location, int *out_file)
 {
-    context_t *ctx = onnx->ctx;
     char joined[PATH_MAX], real[PATH_MAX], folder[PATH_MAX], model[PATH_MAX];
-    const char *base = *onnx->folder != '\0' ? onnx->folder : "./";
+    const char *base = *model_folder != '\0' ? model_folder : "./";
     if (*location == '\0' || *location == '/')
         return refuse(ctx, name, location, "a path from the model's folder is needed");
     if ((size_t)snprintf(joined, sizeof joined, "%s%s", base, location) >= sizeof joined)
@@ -123,7 +123,7 @@ static status_t open_data(onnx_t *onnx, const char *name, const char *location, 
     if (realpath(joined, real) == NULL || realpath(base, folder) == NULL)
         return refuse_system(ctx, name, location, errno);
     const char *root = folder, *rest = below(real, folder);
-    if (rest == NULL && realpath(onnx->path, model) != NULL) {
+    if (rest == NULL && realpath(model_path, model) != NULL) {
         *strrchr(model, '/') = '\0';
         root = *model != '\0' ? model : "/";
         rest = below(real, root);
@@ -171,7 +171,7 @@ status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_by
         FAIL(ctx, STATUS_CORRUPT, "tensor \"%s\": %llu bytes of external data, needs %zu", name,
              (unsigned long long)place.length, n_bytes);
     int file = -1;
-    TRY(open_data(onnx, name, place.location, &file));
+    TRY(onnx_open_data(ctx, onnx->folder, onnx->path, name, place.location, &file));
     status_t status = read_all(ctx, name, &place, file, n_bytes, bytes);
     close(file);
     return status;

@@ -3,6 +3,7 @@
  * The elements of a tensor in the message are freed as soon as the tensor exists. The rest of the
  * message, which owns the names, is freed at the end. */
 #include "io/onnx/function_impl.h"
+#include "io/onnx/kept_impl.h"
 #include "io/onnx/ml_impl.h"
 #include "io/onnx/narrow_impl.h"
 
@@ -77,6 +78,7 @@ status_t onnx_begin(onnx_t *onnx, context_t *ctx, const onnx_source_t *source)
         bytes = file_bytes(mapping);
         n_bytes = file_size(mapping);
     }
+    if (onnx->kept != NULL) kept_see_bytes(onnx->kept, bytes, n_bytes);
     status_t status = unpack(onnx, bytes, n_bytes);
     file_release(mapping);
     return status == STATUS_OK ? onnx_check_operators(onnx) : status;
@@ -646,6 +648,8 @@ void onnx_end(onnx_t *onnx)
 static status_t import_in_space(onnx_t *onnx, const onnx_source_t *source)
 {
     TRY(onnx_begin(onnx, onnx->ctx, source));
+    if (onnx->kept != NULL) kept_see_model(onnx->kept, onnx);
+    if (onnx->kept != NULL && onnx->kept->found != NULL) return STATUS_OK;
     TRY(sym_space_create(onnx->ctx, &onnx->space));
     sym_space_t *outer = sym_space_enter(onnx->ctx, onnx->space);
     status_t status = import_model(onnx);
@@ -653,8 +657,8 @@ static status_t import_in_space(onnx_t *onnx, const onnx_source_t *source)
     return status;
 }
 
-static status_t load(context_t *ctx, const onnx_source_t *source, const onnx_options_t *options,
-                     module_t **out_module)
+status_t onnx_import(context_t *ctx, const onnx_source_t *source, const onnx_options_t *options,
+                     onnx_kept_t *kept, module_t **out_module)
 {
     onnx_t *onnx = NULL;
     if (options != NULL && options->batch < 0)
@@ -667,10 +671,12 @@ static status_t load(context_t *ctx, const onnx_source_t *source, const onnx_opt
     TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
     onnx->ctx = ctx;
     onnx->options = options;
+    onnx->kept = kept;
     onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
     interrupt_begin(ctx, "onnx_load");
     status_t status = import_in_space(onnx, source);
     if (status == STATUS_OK) *out_module = module_retain(onnx->module);
+    if (*out_module != NULL) context_counters(ctx)->models_imported++;
     onnx_end(onnx);
     context_put(ctx, onnx);
     return interrupt_end(ctx, status);
@@ -693,7 +699,7 @@ status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *optio
     onnx_source_t source = {0};
     TRY(context_output(ctx, "onnx_load", out_module));
     TRY(onnx_from_path(ctx, "onnx_load", path, &source));
-    status_t status = load(ctx, &source, options, out_module);
+    status_t status = onnx_import(ctx, &source, options, NULL, out_module);
     context_put(ctx, source.folder);
     return status;
 }
@@ -703,7 +709,8 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
 {
     TRY(context_output(ctx, "onnx_load_bytes", out_module));
     if (bytes == NULL) return context_null(ctx, "onnx_load_bytes", "bytes");
-    return load(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, options, out_module);
+    return onnx_import(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, options, NULL,
+                       out_module);
 }
 
 #else

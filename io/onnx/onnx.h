@@ -84,6 +84,22 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                          const onnx_options_t *options, module_t **out_module)
     TESSERA_API(onnx_load_bytes);
 
+/* Imports a model and freezes it (freeze.h): freezing may be NULL, as options. If the context has a
+ * store (docs/store.md), the first run of the result adds it to the store. Later calls for the same
+ * bytes and the same options map it from there, in any process: they import nothing and pack no
+ * weights, and the module computes the same bits. The counters models_imported and models_mapped
+ * tell which of the two happened.
+ *
+ * Errors as in onnx_load and freeze. A model that the store has is not imported, so nothing is
+ * reported for it. */
+status_t onnx_load_frozen(context_t *ctx, const char *path, const onnx_options_t *options,
+                          const freeze_options_t *freezing, module_t **out_frozen)
+    TESSERA_API(onnx_load_frozen);
+/* The same from memory. */
+status_t onnx_load_frozen_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
+                                const onnx_options_t *options, const freeze_options_t *freezing,
+                                module_t **out_frozen) TESSERA_API(onnx_load_frozen_bytes);
+
 /* Reads a model's inputs and outputs without importing it, for example to find out which shapes
  * onnx_load needs. The returned module has the attributes `input_names`, `output_names`, `opset`
  * and `metadata`, and no parameters. module_input and module_output report what the file declares;

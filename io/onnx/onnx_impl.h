@@ -162,6 +162,7 @@ typedef struct onnx {
 
     int n_blocks; /* depth of nested blocks and functions, whose nodes may be imported repeatedly */
     const Onnx__NodeProto *proto; /* the node being imported */
+    struct onnx_kept *kept;       /* the search for the model in the store, or NULL */
 } onnx_t;
 
 /* ---- reading the message ---- */
@@ -224,6 +225,11 @@ status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_
 /* Reads a tensor's elements from a separate file into `bytes`. If `bytes` is NULL, only checks that
  * they exist. */
 status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_bytes, void *bytes);
+
+/* Opens a file with elements of tensor `name`; the caller closes it. model_path is the model's file
+ * and model_folder its folder, which ends in '/' or is "". */
+status_t onnx_open_data(context_t *ctx, const char *model_folder, const char *model_path,
+                        const char *name, const char *location, int *out_file);
 
 /* ---- building ---- */
 

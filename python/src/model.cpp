@@ -127,7 +127,7 @@ struct Options {
 status_t Model::import(context_t *ctx, const Source &source, const std::vector<Shape> &shapes,
                        int64_t open, ModuleOwner &module) const
 {
-    module_t *imported = nullptr, *frozen = nullptr;
+    module_t *frozen = nullptr;
     std::vector<onnx_shape_t> given;
     for (const Shape &shape : shapes)
         given.push_back(
@@ -143,10 +143,9 @@ status_t Model::import(context_t *ctx, const Source &source, const std::vector<S
     status_t status;
     {
         const Unlocked unlocked(ctx, &running_);
-        status = path_.empty() ? onnx_load_bytes(ctx, elements, n_bytes, &options, &imported)
-                               : onnx_load(ctx, path_.c_str(), &options, &imported);
-        if (status == STATUS_OK) status = freeze_take(ctx, &imported, &how, &frozen);
-        module_release(imported);
+        status = path_.empty()
+                     ? onnx_load_frozen_bytes(ctx, elements, n_bytes, &options, &how, &frozen)
+                     : onnx_load_frozen(ctx, path_.c_str(), &options, &how, &frozen);
     }
     module.reset(frozen);
     return status;

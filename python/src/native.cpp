@@ -36,6 +36,8 @@ nb::dict dict_of_counters()
     dict["primitives_built"] = counters.primitives_built;
     dict["weights_packed"] = counters.weights_packed;
     dict["weights_mapped"] = counters.weights_mapped;
+    dict["models_imported"] = counters.models_imported;
+    dict["models_mapped"] = counters.models_mapped;
     dict["plans_built"] = counters.plans_built;
     dict["plans_evicted"] = counters.plans_evicted;
     dict["tensor_bytes"] = counters.tensor_bytes;

@@ -25,8 +25,9 @@ struct file_mapping {
     allocator_t allocator;
     void *bytes;
     size_t n_bytes;
-    bool is_block; /* the bytes are allocated memory, not a mapping */
-    int file;      /* descriptor of an unmapped file, else -1 */
+    bool is_block;               /* the bytes are allocated memory, not a mapping */
+    int file;                    /* descriptor of an unmapped file, else -1 */
+    struct file_mapping *parent; /* a view: the mapping that it is a part of, retained; else NULL */
     file_range_t whole;
     int64_t opened; /* ns since 1970; 0: the file may change without a trace in its metadata */
 };
@@ -95,6 +96,22 @@ status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping
     return open_file(ctx, path, true, out_mapping);
 }
 
+status_t file_view(context_t *ctx, file_mapping_t *mapping, size_t offset,
+                   file_mapping_t **out_view)
+{
+    file_mapping_t *view = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *view, "a file mapping", &view));
+    *view = (file_mapping_t){.allocator = *context_allocator(ctx),
+                             .bytes = (char *)mapping->bytes + offset,
+                             .n_bytes = mapping->n_bytes - offset,
+                             .is_block = mapping->is_block,
+                             .file = -1,
+                             .parent = file_retain(mapping)};
+    atomic_init(&view->n_references, 1);
+    *out_view = view;
+    return STATUS_OK;
+}
+
 /* ---- unmapped files ---- */
 
 #define READ_BYTES ((size_t)4 << 20) /* number of bytes read between two checks for a cancel */
@@ -157,7 +174,9 @@ void file_release(file_mapping_t *mapping)
 {
     if (mapping == NULL || !references_drop(&mapping->n_references)) return;
     allocator_t allocator = mapping->allocator;
-    if (mapping->file >= 0)
+    if (mapping->parent != NULL)
+        file_release(mapping->parent);
+    else if (mapping->file >= 0)
         close(mapping->file);
     else if (mapping->is_block)
         allocator_put(&allocator, mapping->bytes);
@@ -231,6 +250,7 @@ bool file_is_mapped(const storage_t *storage)
 bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes, bool is_own,
                 file_range_t *out_range)
 {
+    while (mapping != NULL && mapping->parent != NULL) mapping = mapping->parent;
     if (mapping == NULL || mapping->opened == 0) return false;
     const file_range_t *whole = &mapping->whole;
     const uintptr_t begin = (uintptr_t)mapping->bytes, at = (uintptr_t)bytes;

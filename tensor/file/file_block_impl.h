@@ -23,6 +23,11 @@ status_t file_read_whole(context_t *ctx, const char *path, file_mapping_t **out_
  * descriptor. */
 status_t file_map_open(context_t *ctx, const char *path, int file, file_mapping_t **out_mapping);
 
+/* Makes a mapping of the bytes of another one from `offset` on, which must be less than its size.
+ * Retains the other mapping. */
+status_t file_view(context_t *ctx, file_mapping_t *mapping, size_t offset,
+                   file_mapping_t **out_view);
+
 /* Fails with "<op>: <path>, <the system's reason>". */
 status_t file_fail(context_t *ctx, const char *op, const char *path, int error);
 

@@ -1,13 +1,14 @@
 #define _GNU_SOURCE /* for flock, O_NOFOLLOW and O_NOATIME */
 
-/* Files of the store: a header of 4096 bytes, then the elements of one form. A file is written
- * under another name and renamed when it is complete. It is not synced: after a crash of the system
- * the file may be damaged; then its checksum is wrong, and the form is made again. */
+/* Files of the store: a header of 4096 bytes, then the elements of one form or other bytes. A file
+ * is written under another name and renamed when it is complete. It is not synced: after a crash of
+ * the system the file may be damaged; then its checksum is wrong, and the form is made again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -210,7 +211,7 @@ bool store_lock_file(int folder, const char *name, int file, bool *out_is_held)
  * was killed has left it. Returns -1 on failure. *out_is_held: leave this form to others. */
 static int open_temporary(const store_t *store, const char *name, bool *out_is_held)
 {
-    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     struct stat about;
     *out_is_held = false;
     const int file = openat(store->folder, name, flags, S_IRUSR | S_IWUSR);
@@ -224,23 +225,54 @@ static int open_temporary(const store_t *store, const char *name, bool *out_is_h
     return -1;
 }
 
-static bool write_file(const store_t *store, const store_key_t *key, const char *temporary,
-                       int file, const void *bytes, size_t n_bytes, const atomic_bool *is_ending)
+/* Writes the tensors after the place of the header. */
+static bool write_elements(int file, const store_pending_t *pending, const atomic_bool *is_ending)
 {
+    static const char zeros[STORE_ALIGNMENT];
+    size_t at = 0;
+    if (lseek(file, STORE_HEADER, SEEK_SET) != STORE_HEADER) return false;
+    for (int i = 0; i < pending->n; i++) {
+        const size_t n_bytes = info_bytes(&pending->tensors[i]->info);
+        const size_t gap = (STORE_ALIGNMENT - at % STORE_ALIGNMENT) % STORE_ALIGNMENT;
+        if (!write_bytes(file, zeros, gap, is_ending) ||
+            !write_bytes(file, tensor_bytes(pending->tensors[i]), n_bytes, is_ending))
+            return false;
+        at += gap + n_bytes;
+    }
+    return at == pending->n_bytes;
+}
+
+/* Hashes the elements where they were written: they are in many pieces elsewhere. */
+static bool hash_elements(const store_t *store, int file, size_t n_bytes, uint64_t *out_hash)
+{
+    const size_t n_file = STORE_HEADER + n_bytes;
+    void *bytes = mmap(NULL, n_file, PROT_READ, MAP_SHARED, file, 0);
+    if (bytes == MAP_FAILED) return false;
+    store_hash(store->secret, 1, (const char *)bytes + STORE_HEADER, n_bytes, out_hash);
+    (void)munmap(bytes, n_file);
+    return true;
+}
+
+/* The header is written last. */
+static bool write_file(const store_t *store, const store_pending_t *pending, const char *temporary,
+                       int file, const atomic_bool *is_ending)
+{
+    const store_key_t *key = &pending->key;
     entry_header_t header = {
-        .version = ENTRY_VERSION, .byte_order = BYTE_ORDER_MARK, .n_elements = n_bytes};
+        .version = ENTRY_VERSION, .byte_order = BYTE_ORDER_MARK, .n_elements = pending->n_bytes};
     memcpy(header.magic, ENTRY_MAGIC, sizeof header.magic);
     memcpy(header.text, key->text, strlen(key->text));
-    store_hash(store->secret, 1, bytes, n_bytes, header.elements_hash);
+    if (!write_elements(file, pending, is_ending) ||
+        !hash_elements(store, file, pending->n_bytes, header.elements_hash))
+        return false;
     hash_header(store, &header, header.header_hash);
-    return write_bytes(file, &header, sizeof header, is_ending) &&
-           write_bytes(file, bytes, n_bytes, is_ending) &&
+    return lseek(file, 0, SEEK_SET) == 0 && write_bytes(file, &header, sizeof header, is_ending) &&
            renameat(store->folder, temporary, store->folder, key->name) == 0;
 }
 
-bool store_write_entry(store_t *store, const store_key_t *key, const void *bytes, size_t n_bytes,
-                       const atomic_bool *is_ending)
+bool store_write_entry(store_t *store, const store_pending_t *pending, const atomic_bool *is_ending)
 {
+    const store_key_t *key = &pending->key;
     char temporary[STORE_NAME_MAX + 8], text[STORE_TEXT_MAX];
     size_t n_stored = 0;
     bool is_held = false, is_damaged = false;
@@ -252,7 +284,7 @@ bool store_write_entry(store_t *store, const store_key_t *key, const void *bytes
     snprintf(temporary, sizeof temporary, "%s.tmp", key->name);
     const int file = open_temporary(store, temporary, &is_held);
     if (file < 0) return is_held;
-    const bool is_done = write_file(store, key, temporary, file, bytes, n_bytes, is_ending);
+    const bool is_done = write_file(store, pending, temporary, file, is_ending);
     if (!is_done) (void)unlinkat(store->folder, temporary, 0);
     close(file);
     return is_done;

@@ -150,12 +150,15 @@ static bool is_numbered(const char *name, const char *before, size_t n, const ch
 
 static bool is_entry(const char *name)
 {
-    return is_numbered(name, "", 32, ".form");
+    return is_numbered(name, "", 32, ".form") || is_numbered(name, "", 32, ".model") ||
+           is_numbered(name, "", 32, ".source");
 }
 
 static bool is_temporary(const char *name)
 {
-    return is_numbered(name, "", 32, ".form.tmp") || is_numbered(name, SECRET_NAME ".", 16, ".tmp");
+    return is_numbered(name, "", 32, ".form.tmp") || is_numbered(name, "", 32, ".model.tmp") ||
+           is_numbered(name, "", 32, ".source.tmp") ||
+           is_numbered(name, SECRET_NAME ".", 16, ".tmp");
 }
 
 /* Removes a temporary file if no process is writing it. A young file is kept, because its writer

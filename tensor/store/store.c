@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* for SYS_gettid */
 
-/* Finds forms in the store, and writes new ones in a thread of low priority. */
+/* Finds entries of the store, and writes new ones in a thread of low priority. */
 #include "tensor/store/store.h"
 
 #include <fenv.h>
@@ -14,6 +14,7 @@
 
 #include "tensor/base/version.h"
 #include "tensor/context_impl.h"
+#include "tensor/file/file_block_impl.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/scope_impl.h"
 #include "tensor/store/store_impl.h"
@@ -76,10 +77,16 @@ store_t *store_of(context_t *ctx)
     return value;
 }
 
+/* NULL if the context has no store, or its folder cannot be used. */
+static store_t *usable_store(context_t *ctx)
+{
+    store_t *store = store_of(ctx);
+    return store != NULL && store->folder >= 0 ? store : NULL;
+}
+
 const char *store_path(context_t *ctx)
 {
-    const store_t *store = ctx != NULL ? store_of(ctx) : NULL;
-    return store != NULL && store->folder >= 0 ? context_store_path(ctx) : NULL;
+    return ctx != NULL && usable_store(ctx) != NULL ? context_store_path(ctx) : NULL;
 }
 
 /* ---- finding ---- */
@@ -106,26 +113,54 @@ static void hash_weight(context_t *ctx, const store_t *store, const void *bytes,
     if (is_known) store_note(store, &range, out_hash);
 }
 
+/* Completes a key whose text has `length` characters; false if these are too many. */
+static bool end_key(const store_t *store, const char *build, const char *suffix, int length,
+                    store_key_t *key)
+{
+    uint64_t hash[2];
+    const size_t capacity = sizeof key->text;
+    if (length < 0 || (size_t)length >= capacity) return false;
+    const int added = snprintf(key->text + length, capacity - (size_t)length,
+                               "; tessera %s (%s), oneDNN %s, %s, floating-point mode %x",
+                               tessera_version_text(), build, onednn_version_text(),
+                               onednn_isa_text(), floating_point_mode());
+    if (added < 0 || (size_t)(length + added) >= capacity) return false;
+    store_hash(store->secret, 1, key->text, (size_t)(length + added), hash);
+    snprintf(key->name, sizeof key->name, "%016llx%016llx.%s", (unsigned long long)hash[1],
+             (unsigned long long)hash[0], suffix);
+    return true;
+}
+
 bool store_name(context_t *ctx, const tensor_info_t *from, const void *bytes,
                 const file_mapping_t *file, const tensor_info_t *want, store_key_t *out_key)
 {
     char from_text[INFO_TEXT_MAX], want_text[INFO_TEXT_MAX];
     uint64_t hash[2];
     if (info_bytes(want) < STORE_LEAST_BYTES || !info_is_contiguous(from)) return false;
-    const store_t *store = store_of(ctx);
-    if (store == NULL || store->folder < 0) return false;
+    const store_t *store = usable_store(ctx);
+    if (store == NULL) return false;
     hash_weight(ctx, store, bytes, info_bytes(from), file, hash);
     const int length = snprintf(out_key->text, sizeof out_key->text,
-                                "%s -> %s; weight %016llx%016llx; tessera %s (%s), oneDNN %s, %s, "
-                                "floating-point mode %x",
-                                info_text(from, from_text), info_text(want, want_text),
-                                (unsigned long long)hash[1], (unsigned long long)hash[0],
-                                tessera_version_text(), store_build, onednn_version_text(),
-                                onednn_isa_text(), floating_point_mode());
-    if (length < 0 || (size_t)length >= sizeof out_key->text) return false;
-    store_hash(store->secret, 1, out_key->text, (size_t)length, hash);
-    snprintf(out_key->name, sizeof out_key->name, "%016llx%016llx.form",
-             (unsigned long long)hash[1], (unsigned long long)hash[0]);
+                                "%s -> %s; weight %016llx%016llx", info_text(from, from_text),
+                                info_text(want, want_text), (unsigned long long)hash[1],
+                                (unsigned long long)hash[0]);
+    return end_key(store, store_build, "form", length, out_key);
+}
+
+bool store_name_text(context_t *ctx, store_kind_t kind, const char *text, store_key_t *out_key)
+{
+    const store_t *store = usable_store(ctx);
+    if (store == NULL) return false;
+    const int length = snprintf(out_key->text, sizeof out_key->text, "%s", text);
+    return end_key(store, store_build_all, kind == STORE_MODEL ? "model" : "source", length,
+                   out_key);
+}
+
+bool store_hash_bytes(context_t *ctx, const void *bytes, size_t n_bytes, uint64_t *out_hash)
+{
+    const store_t *store = usable_store(ctx);
+    if (store == NULL) return false;
+    store_hash(store->secret, context_threads(ctx), bytes, n_bytes, out_hash);
     return true;
 }
 
@@ -139,26 +174,48 @@ static tensor_t *make_tensor(context_t *ctx, file_mapping_t *mapping, const tens
     return tensor;
 }
 
-tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t *want)
+/* Maps an entry that has this key; n_bytes: its size, 0: any. Returns NULL if there is none. */
+static file_mapping_t *find_entry(context_t *ctx, const store_t *store, const store_key_t *key,
+                                  size_t n_bytes)
 {
-    const store_t *store = store_of(ctx);
     char text[STORE_TEXT_MAX];
-    size_t n_bytes = 0;
+    size_t n_found = 0;
     bool is_damaged = false;
-    const int file = store_open_entry(store, key->name, text, &n_bytes, &is_damaged);
+    const int file = store_open_entry(store, key->name, text, &n_found, &is_damaged);
     file_mapping_t *mapping = NULL;
-    tensor_t *tensor = NULL;
     if (file >= 0) {
         store_touch(file);
         mapping = store_map_entry(ctx, store, file, false, &is_damaged);
-        is_damaged |= strcmp(text, key->text) != 0 || n_bytes != info_bytes(want);
+        is_damaged |= strcmp(text, key->text) != 0 || (n_bytes > 0 && n_found != n_bytes);
     }
-    if (is_damaged)
-        (void)unlinkat(store->folder, key->name, 0);
-    else if (mapping != NULL)
-        tensor = make_tensor(ctx, mapping, want);
+    if (!is_damaged) return mapping;
+    (void)unlinkat(store->folder, key->name, 0);
+    file_release(mapping);
+    return NULL;
+}
+
+tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t *want)
+{
+    file_mapping_t *mapping = find_entry(ctx, store_of(ctx), key, info_bytes(want));
+    tensor_t *tensor = mapping != NULL ? make_tensor(ctx, mapping, want) : NULL;
     file_release(mapping);
     return tensor;
+}
+
+file_mapping_t *store_find_bytes(context_t *ctx, const store_key_t *key)
+{
+    file_mapping_t *mapping = find_entry(ctx, store_of(ctx), key, 0), *view = NULL;
+    if (mapping == NULL) return NULL;
+    scope_attempt(ctx);
+    (void)scope_attempt_end(ctx, file_view(ctx, mapping, STORE_HEADER, &view), true);
+    file_release(mapping);
+    return view;
+}
+
+void store_remove(context_t *ctx, const store_key_t *key)
+{
+    const store_t *store = usable_store(ctx);
+    if (store != NULL) (void)unlinkat(store->folder, key->name, 0);
 }
 
 /* ---- adding ---- */
@@ -169,13 +226,8 @@ tensor_t *store_find(context_t *ctx, const store_key_t *key, const tensor_info_t
 
 static void drop_pending(store_t *store, store_pending_t *pending)
 {
-    tensor_drop(pending->tensor);
+    for (int i = 0; i < pending->n; i++) tensor_drop(pending->tensors[i]);
     allocator_put(&store->allocator, pending);
-}
-
-static size_t bytes_of(const store_pending_t *pending)
-{
-    return info_bytes(&pending->tensor->info);
 }
 
 static store_pending_t *take_first(store_t *store)
@@ -184,7 +236,7 @@ static store_pending_t *take_first(store_t *store)
     store_pending_t *pending = store->first;
     if (pending != NULL) {
         store->first = pending->next;
-        store->n_pending -= bytes_of(pending);
+        store->n_pending -= pending->n_extra;
     }
     if (store->first == NULL) store->end = &store->first;
     pthread_mutex_unlock(&store->lock);
@@ -196,7 +248,7 @@ static void return_first(store_t *store, store_pending_t *pending)
     pthread_mutex_lock(&store->lock);
     pending->next = store->first;
     store->first = pending;
-    store->n_pending += bytes_of(pending);
+    store->n_pending += pending->n_extra;
     if (pending->next == NULL) store->end = &pending->next;
     pthread_mutex_unlock(&store->lock);
 }
@@ -218,10 +270,9 @@ static bool has_room(const store_t *store, size_t n_bytes)
 static bool write_form(store_t *store, const store_pending_t *pending, const atomic_bool *is_ending,
                        int64_t *n_written)
 {
-    const size_t n_bytes = bytes_of(pending);
+    const size_t n_bytes = pending->n_bytes;
     if (atomic_load(&store->has_failed) || !has_room(store, n_bytes)) return true;
-    if (!store_write_entry(store, &pending->key, tensor_bytes(pending->tensor), n_bytes,
-                           is_ending)) {
+    if (!store_write_entry(store, pending, is_ending)) {
         if (atomic_load(is_ending)) return false;
         atomic_store(&store->has_failed, true);
     }
@@ -298,24 +349,53 @@ static void note_fork(store_t *store)
     make_lock(store);
 }
 
-void store_put(context_t *ctx, const store_key_t *key, tensor_t *form)
+static store_pending_t *make_pending(const store_t *store, const store_key_t *key, int n,
+                                     tensor_t *const *tensors)
+{
+    store_pending_t *pending = allocator_get(&store->allocator,
+                                             sizeof *pending + (size_t)n * sizeof *tensors);
+    if (pending == NULL) return NULL;
+    *pending = (store_pending_t){.key = *key, .n = n};
+    for (int i = 0; i < n; i++) {
+        const size_t gaps = STORE_ALIGNMENT - 1;
+        pending->n_bytes = (pending->n_bytes + gaps) / STORE_ALIGNMENT * STORE_ALIGNMENT +
+                           info_bytes(&tensors[i]->info);
+        pending->tensors[i] = tensor_hold(tensors[i]);
+    }
+    return pending;
+}
+
+/* is_extra: the tensors may be kept only because they wait. */
+static void add(context_t *ctx, const store_key_t *key, int n, tensor_t *const *tensors,
+                bool is_extra)
 {
     store_t *store = store_of(ctx);
     if (atomic_load(&store->has_failed)) return;
     note_fork(store);
-    store_pending_t *pending = allocator_get(&store->allocator, sizeof *pending);
+    store_pending_t *pending = make_pending(store, key, n, tensors);
     if (pending == NULL) return;
-    *pending = (store_pending_t){.key = *key, .tensor = tensor_hold(form)};
+    if (is_extra) pending->n_extra = pending->n_bytes;
     pthread_mutex_lock(&store->lock);
-    const bool is_taken = store->n_pending + bytes_of(pending) <= PENDING_BYTES;
+    const bool is_taken = store->n_pending + pending->n_extra <= PENDING_BYTES;
     if (is_taken) {
         *store->end = pending;
         store->end = &pending->next;
-        store->n_pending += bytes_of(pending);
+        store->n_pending += pending->n_extra;
         start_thread(store);
     }
     pthread_mutex_unlock(&store->lock);
     if (!is_taken) drop_pending(store, pending);
+}
+
+void store_put(context_t *ctx, const store_key_t *key, tensor_t *form)
+{
+    add(ctx, key, 1, &form, true);
+}
+
+/* The tensors belong to a model that has just run, so they are in use anyway. */
+void store_put_all(context_t *ctx, const store_key_t *key, int n, tensor_t *const *tensors)
+{
+    add(ctx, key, n, tensors, false);
 }
 
 static void drain(store_t *store)

@@ -1,6 +1,6 @@
-/* Internals of the store: names of forms, finding and adding them, and the files. This folder has
+/* Internals of the store: names of entries, finding and adding them, and the files. This folder has
  * the code of the store; the store itself is a folder in the user's cache. An entry is a file with
- * one form. */
+ * one form, or with a model or a fact about a file (freeze/kept_impl.h). */
 #ifndef TESSERA_TENSOR_STORE_STORE_IMPL_H
 #define TESSERA_TENSOR_STORE_STORE_IMPL_H
 
@@ -44,13 +44,42 @@ void store_put(context_t *ctx, const store_key_t *key, tensor_t *form);
 
 /* Identifies the sources and the compiler of the kernels. Made by the build. */
 extern const char store_build[];
+/* The same for all sources of the library. */
+extern const char store_build_all[];
+
+/* ---- other entries ---- */
+
+typedef enum store_kind { STORE_FORM, STORE_MODEL, STORE_SOURCE } store_kind_t;
+
+/* Makes the key of an entry that is not a form from a text that identifies it; adds the versions
+ * and the build of the libraries, the instruction set and the floating-point mode. Returns false if
+ * the context has no store, or if the text is too long. */
+bool store_name_text(context_t *ctx, store_kind_t kind, const char *text, store_key_t *out_key);
+
+/* Hash of bytes with the store's key; false if the context has no store. */
+bool store_hash_bytes(context_t *ctx, const void *bytes, size_t n_bytes, uint64_t *out_hash);
+
+/* Returns a view of the entry's bytes, or NULL if there is no file that can be used. The caller
+ * releases it. Removes a damaged file. */
+file_mapping_t *store_find_bytes(context_t *ctx, const store_key_t *key);
+
+/* Removes an entry whose content is wrong. */
+void store_remove(context_t *ctx, const store_key_t *key);
+
+/* Adds an entry with the bytes of these tensors, one after the other, which must not change any
+ * more. In front of each tensor, zeros fill the entry up to a multiple of STORE_ALIGNMENT. */
+#define STORE_ALIGNMENT 64
+void store_put_all(context_t *ctx, const store_key_t *key, int n, tensor_t *const *tensors);
 
 /* ---- the folder ---- */
 
 typedef struct store_pending {
     struct store_pending *next;
     store_key_t key;
-    tensor_t *tensor;
+    size_t n_bytes; /* size of the entry without its header */
+    size_t n_extra; /* bytes of memory that are kept only because they wait */
+    int n;
+    tensor_t *tensors[]; /* held */
 } store_pending_t;
 
 /* The store of a context. */
@@ -61,8 +90,8 @@ typedef struct store {
     int64_t limit;
     unsigned char secret[STORE_SECRET];
     pthread_mutex_t lock;
-    store_pending_t *first, **end; /* forms to be written; protected by the lock */
-    size_t n_pending;              /* their bytes; protected by the lock */
+    store_pending_t *first, **end; /* entries to be written; protected by the lock */
+    size_t n_pending;              /* sum of n_extra; protected by the lock */
     pthread_t thread;              /* writes them */
     bool has_thread;               /* a thread was started and not joined yet */
     bool is_running;        /* the thread will look for forms once more; protected by the lock */
@@ -132,7 +161,7 @@ file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file, 
 
 /* Writes an entry, unless there is one that can be used, or another process is writing it. Returns
  * false if a write failed or *is_ending became true. */
-bool store_write_entry(store_t *store, const store_key_t *key, const void *bytes, size_t n_bytes,
+bool store_write_entry(store_t *store, const store_pending_t *pending,
                        const atomic_bool *is_ending);
 
 /* Locks an open file for writing, and checks that the folder still has this file under this name.

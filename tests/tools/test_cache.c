@@ -78,6 +78,33 @@ static void runs_share_packed_weights(void **state)
     check("cache list", 0, "f32[64,64,3,3] -> mkldnn f32[64,64,3,3]");
 }
 
+#ifdef TESSERA_HAVE_ONNX
+#define STORED_ONNX TESSERA_SOURCE_DIR "/tests/io/exported/convnext.script.onnx"
+#define RUN_ONNX "run " STORED_ONNX " --shape x=1x3x64x64 --mode frozen --stats"
+
+static void runs_share_an_onnx_model(void **state)
+{
+    static char first[65536], again[65536];
+    (void)state;
+    assert_int_equal(count(RUN_ONNX " --no-cache", "models imported"), 1);
+    assert_int_equal(run(RUN_ONNX, first, sizeof first), 0);
+    first[strcspn(first, "\n")] = '\0'; /* the line of the first output */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(count(RUN_ONNX, "models imported"), 0);
+        assert_int_equal(count(RUN_ONNX, "models mapped"), 1);
+        assert_int_equal(count(RUN_ONNX, "reorders, weight"), 0);
+        assert_int_equal(count(RUN_ONNX, "weights packed"), 0);
+        assert_int_equal(run(RUN_ONNX, again, sizeof again), 0);
+        again[strcspn(again, "\n")] = '\0';
+        assert_string_equal(again, first);
+    }
+    assert_int_equal(count(RUN_ONNX " --threads 1", "models imported"), 1);
+    check("run " STORED_ONNX " --shape x=1x3x64x64 --mode frozen --verify 100", 0, "0 failed");
+    check("cache list", 0, "ONNX model");
+    check("profile " STORED_ONNX " --shape x=1x3x64x64 --mode frozen --iterations 1", 0, "");
+}
+#endif
+
 static void files_are_checked_and_removed(void **state)
 {
     char line[256];
@@ -109,6 +136,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_share_packed_weights),
+#ifdef TESSERA_HAVE_ONNX
+        cmocka_unit_test(runs_share_an_onnx_model),
+#endif
         cmocka_unit_test(files_are_checked_and_removed),
         cmocka_unit_test(wrong_usage_is_refused),
     };

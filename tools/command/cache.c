@@ -21,10 +21,11 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera cache verify --limit 1G",
     .about =
-        "Lists the folder in which processes share packed weights (TESSERA_STORE): which weight "
-        "in which\nform, its size, and when it was last used. verify reads all bytes and removes "
-        "damaged files;\nclear removes all files. Removing a file costs the time to pack a weight "
-        "again, and nothing else."};
+        "Lists the folder in which processes share packed weights and ONNX models "
+        "(TESSERA_STORE): which\nweight in which form or which model, its size, and when it was "
+        "last used. verify reads all bytes\nand removes damaged files; clear removes all files. "
+        "Removing a file costs the time to pack a weight\nor import a model again, and nothing "
+        "else."};
 
 typedef struct listing {
     table_t table;
@@ -51,7 +52,7 @@ static status_t add_entry(void *user, const store_entry_t *entry)
 
 static status_t print_store(context_t *ctx, const char *path, bool has_table)
 {
-    static const char *const columns[] = {"<used", ">MB", "<weight and packed form"};
+    static const char *const columns[] = {"<used", ">MB", "<content"};
     listing_t listing = {.has_table = has_table};
     if (has_table) table_begin(ctx, &listing.table, 3, columns);
     const status_t status = store_list(ctx, false, add_entry, &listing);

@@ -162,6 +162,8 @@ static status_t print_stats(context_t *ctx, const counters_t *phases)
                 {"reorder ns", offsetof(counters_t, reorder_ns)},
                 {"weights packed", offsetof(counters_t, weights_packed)},
                 {"weights mapped", offsetof(counters_t, weights_mapped)},
+                {"models imported", offsetof(counters_t, models_imported)},
+                {"models mapped", offsetof(counters_t, models_mapped)},
                 {"primitives built", offsetof(counters_t, primitives_built)},
                 {"cache hits", offsetof(counters_t, cache_hits)},
                 {"cache misses", offsetof(counters_t, cache_misses)},
@@ -286,6 +288,7 @@ int command_run(int argc, char **argv)
     int code;
     if (!parse(argc, argv, &options, &operands, &mode, &code)) return code;
     session_t session;
+    session_only_mode(&options.session, mode);
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;
     code = session_prepare(NAME, &session, mode) ? run_session(&session, &options) : EXIT_FAILED;
     session_end(&session);

@@ -220,7 +220,9 @@ static status_t show(const profiling_t *profiling, const options_t *options)
 static bool run(const char *spec, const options_t *options, profiling_t *profiling)
 {
     session_t base;
-    if (!session_begin(NAME, spec, &options->session, &base)) return false;
+    session_options_t session = options->session;
+    if (profiling->n_modes == 1) session_only_mode(&session, profiling->modes[0].mode);
+    if (!session_begin(NAME, spec, &session, &base)) return false;
     const model_input_t *first = &base.model.inputs[0];
     const bool has_batch = base.model.n_inputs > 0 && tensor_rank(first->tensor) > 0;
     profiling->batch = has_batch ? tensor_sizes(first->tensor)[0] : 1;

@@ -55,7 +55,7 @@ static status_t set_plan(context_t *ctx, module_t *module)
 static status_t prepare_module(context_t *ctx, model_t *model, run_mode_t mode,
                                module_t **out_module)
 {
-    if (mode == MODE_FROZEN && model->kind != MODEL_FROZEN)
+    if (mode == MODE_FROZEN && !freeze_is_frozen(model->module))
         return mode_freeze(ctx, model, NULL, out_module);
     if (mode == MODE_GRAPH) TRY(mode_trace(ctx, model));
     if (mode != MODE_DENSE && mode != MODE_FROZEN) TRY(module_mkldnn(ctx, model->module, NULL));

@@ -210,7 +210,9 @@ static status_t load_onnx(context_t *ctx, const model_options_t *options, model_
                            .shapes = asked.shapes,
                            .open_size = options->open_size};
     if (onnx.batch == 0) onnx.batch = sizes_batch(&options->shapes);
-    const status_t status = onnx_load(ctx, model->spec, &onnx, &model->module);
+    const status_t status = options->is_frozen
+                                ? onnx_load_frozen(ctx, model->spec, &onnx, NULL, &model->module)
+                                : onnx_load(ctx, model->spec, &onnx, &model->module);
     const bool may_be_size = status == STATUS_INVALID_ARGUMENT || status == STATUS_UNSUPPORTED;
     if (!may_be_size || options->open_size == 0) return status;
     return explain_open_size(ctx, model, &onnx, status);

@@ -42,6 +42,7 @@ typedef struct model_options {
     bool is_unchecked;
     bool draws_none;   /* inputs that are not given get no tensor, instead of random values */
     int64_t open_size; /* value of an ONNX file's open sizes that no option sets; 0: error */
+    bool is_frozen;    /* an ONNX file is frozen, or its frozen module is taken from the store */
 } model_options_t;
 
 /* Loads `file.onnx`, `file.tessera` or `zoo:NAME`, and lists its inputs. INVALID_ARGUMENT: the

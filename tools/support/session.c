@@ -101,6 +101,11 @@ bool session_find_mode(const char *command, const char *spec, const char *text,
     return false;
 }
 
+void session_only_mode(session_options_t *options, run_mode_t mode)
+{
+    options->model.is_frozen = mode == MODE_FROZEN;
+}
+
 bool session_begin(const char *command, const char *spec, const session_options_t *options,
                    session_t *out_session)
 {
@@ -129,7 +134,7 @@ bool session_clone(const char *command, const session_t *session, session_t *out
     context_options_t options = {.n_threads = context_threads(session->ctx)};
     status_t status = stop_create(&options, &out_session->ctx);
     bar_follow(out_session->ctx, NULL);
-    if (status == STATUS_OK && session->model.kind == MODEL_FROZEN)
+    if (status == STATUS_OK && freeze_is_frozen(session->model.module))
         out_session->model.module = module_retain(session->model.module);
     else if (status == STATUS_OK)
         status = module_clone(out_session->ctx, session->model.module, &out_session->model.module);

@@ -1,0 +1,76 @@
+/* Imports models and freezes them, or takes the results from the store. */
+#include "io/onnx/kept_impl.h"
+
+#include "tensor/context_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+/* Imports and freezes, or takes the result from the store. */
+static status_t load_frozen(context_t *ctx, const onnx_source_t *source,
+                            const onnx_options_t *options, const freeze_options_t *freezing,
+                            module_t **out_frozen)
+{
+    onnx_kept_t kept;
+    module_t *module = NULL;
+    status_t status = STATUS_OK;
+    const bool is_kept = kept_begin(&kept, ctx, source, options, freezing);
+    if (is_kept) kept_recall(&kept);
+    if (kept.found == NULL) {
+        status = onnx_import(ctx, source, options, is_kept ? &kept : NULL, &module);
+        if (status == STATUS_OK && kept.found == NULL)
+            status = freeze_take(ctx, &module, freezing, out_frozen);
+        if (status == STATUS_OK && is_kept) kept_add(&kept, *out_frozen);
+    }
+    if (kept.found != NULL) {
+        status = freeze_set_plans(ctx, kept.found, freezing != NULL ? freezing->plans : 0);
+        *out_frozen = kept.found;
+    }
+    module_release(module);
+    kept_end(&kept);
+    return status;
+}
+
+status_t onnx_load_frozen(context_t *ctx, const char *path, const onnx_options_t *options,
+                          const freeze_options_t *freezing, module_t **out_frozen)
+{
+    onnx_source_t source = {0};
+    TRY(context_output(ctx, "onnx_load_frozen", out_frozen));
+    TRY(onnx_from_path(ctx, "onnx_load_frozen", path, &source));
+    status_t status = load_frozen(ctx, &source, options, freezing, out_frozen);
+    context_put(ctx, source.folder);
+    return status;
+}
+
+status_t onnx_load_frozen_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
+                                const onnx_options_t *options, const freeze_options_t *freezing,
+                                module_t **out_frozen)
+{
+    TRY(context_output(ctx, "onnx_load_frozen_bytes", out_frozen));
+    if (bytes == NULL) return context_null(ctx, "onnx_load_frozen_bytes", "bytes");
+    return load_frozen(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, options, freezing,
+                       out_frozen);
+}
+
+#else
+
+static status_t refuse(context_t *ctx)
+{
+    FAIL(ctx, STATUS_UNSUPPORTED, "onnx: this build has no protobuf-c");
+}
+
+status_t onnx_load_frozen(context_t *ctx, const char *path, const onnx_options_t *options,
+                          const freeze_options_t *freezing, module_t **out_frozen)
+{
+    (void)path, (void)options, (void)freezing, (void)out_frozen;
+    return refuse(ctx);
+}
+
+status_t onnx_load_frozen_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
+                                const onnx_options_t *options, const freeze_options_t *freezing,
+                                module_t **out_frozen)
+{
+    (void)bytes, (void)n_bytes, (void)options, (void)freezing, (void)out_frozen;
+    return refuse(ctx);
+}
+
+#endif
