@@ -71,11 +71,12 @@ static double terms_that_cancel(const opdef_t *op, const void *attrs)
     return terms;
 }
 
-/* Smallest number of the dtype that is not a denormal, which kernels may flush to zero. */
-static double smallest(dtype_t dtype)
+/* Kernels may flush denormals to zero, also those that x * sigmoid(x) multiplies by x: in f32 the
+ * sigmoid is a denormal from x = -87 on, and zero from -104 on. */
+static double flushed(dtype_t dtype)
 {
     if (dtype == DTYPE_F64) return DBL_MIN;
-    return dtype == DTYPE_F16 ? 0x1p-14 : (double)FLT_MIN;
+    return dtype == DTYPE_F16 ? 0x1p-14 : 104.0 * (double)FLT_MIN;
 }
 
 /* The error of a sum of n terms is about sqrt(n) roundings of its partial sums, if the roundings
@@ -103,7 +104,7 @@ double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *
     double n_roundings = sqrt((double)probe.n_reads / n_shakes);
     if (op->amplifies != NULL) n_roundings *= op->amplifies(call->attrs);
     double size = fabs(expected) + change + terms_that_cancel(op, call->attrs);
-    return (N_ROUNDINGS + n_roundings) * dtype_epsilon(dtype) * size + smallest(dtype);
+    return (N_ROUNDINGS + n_roundings) * dtype_epsilon(dtype) * size + flushed(dtype);
 }
 
 /* The error divided by its bound. If only one of the two values is NaN or infinite, the result is
