@@ -442,8 +442,10 @@ static status_t replace_graphs(context_t *ctx, const freeze_method_t *method, in
                                graph_t *const *graphs, const char *const *skip)
 {
     const int plans = plan_capacity(method->owner, method->name);
+    plan_extend_t *extend = plan_extends(method->owner, method->name);
     TRY(plan_set_method_without(ctx, method->owner, method->name, graphs[0], plans, skip));
     for (int i = 1; i < n; i++) TRY(plan_add_graph(ctx, method->owner, method->name, graphs[i]));
+    plan_set_extend(method->owner, method->name, extend);
     return plan_warm(ctx, method->owner, method->name);
 }
 

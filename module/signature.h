@@ -37,8 +37,9 @@ status_t module_output(context_t *ctx, const module_t *module, const char *metho
                        module_value_t *out_value) TESSERA_API(module_output);
 
 /* Checks whether a method accepts tensors of these dtypes and sizes, without running it. Layouts do
- * not matter. If this function fails, a call fails with the same message. If it returns OK, a call
- * can still fail for another reason, such as an index out of range.
+ * not matter. If this function fails, a call fails with the same message, unless the method can
+ * make a graph for these sizes (onnx_keep). If it returns OK, a call can still fail for another
+ * reason, such as an index out of range.
  *
  *   forward: input x is f32[3,4], the graph was made for f32[1,4]
  *

@@ -28,7 +28,7 @@ typedef status_t plan_extend_t(context_t *ctx, module_t *self, const char *metho
 #define PLAN_MAX_ADDED 8
 void plan_set_extend(module_t *module, const char *method, plan_extend_t *extend);
 /* True if the method adds graphs for inputs that it refuses. */
-bool plan_extends(const module_t *module, const char *method);
+plan_extend_t *plan_extends(const module_t *module, const char *method);
 
 /* The layouts chosen in a method's plans for the context's number of threads, one line per set of
  * inputs ("f32[1,3,224,224];0 0 03 - d "). plan_set_layouts sets layouts for later plans; if a line

@@ -236,10 +236,10 @@ void plan_set_extend(module_t *module, const char *method, plan_extend_t *extend
     if (first != NULL) first->extend = extend;
 }
 
-bool plan_extends(const module_t *module, const char *method)
+plan_extend_t *plan_extends(const module_t *module, const char *method)
 {
     const programs_t *first = programs_of(module, method);
-    return first != NULL && first->extend != NULL;
+    return first != NULL ? first->extend : NULL;
 }
 
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,

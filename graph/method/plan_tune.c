@@ -162,6 +162,28 @@ static status_t tune(tuner_t *t, double seconds)
     return status == STATUS_OK ? keep(t) : status;
 }
 
+/* Tunes the graph that was chosen for the inputs. */
+static status_t tune_chosen(tuner_t *t, int n_in, const tensor_info_t *const *infos, double seconds)
+{
+    context_t *ctx = t->ctx;
+    TRY(graph_check_inputs(ctx, t->programs->computed, n_in, infos));
+    TRY(context_get_zeroed(ctx, sizeof *t->entry + (size_t)n_in * sizeof *t->entry->inputs,
+                           "inputs to tune for", &t->entry));
+    t->entry->n_inputs = n_in;
+    for (int i = 0; i < n_in; i++)
+        t->entry->inputs[i] = info_dense(infos[i]->dtype, infos[i]->rank, infos[i]->sizes);
+    t->untuned = text_begin(ctx);
+    t->tuned = text_begin(ctx);
+    t->timings = text_begin(ctx);
+    interrupt_begin(ctx, "freeze_tune");
+    const status_t status = interrupt_end(ctx, tune(t, seconds));
+    text_clear(&t->untuned);
+    text_clear(&t->tuned);
+    text_clear(&t->timings);
+    context_put(ctx, t->entry);
+    return status;
+}
+
 status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,
                    const tensor_info_t *const *infos, const tensor_t *const *inputs, double seconds,
                    plan_tuned_t *out_tuned)
@@ -173,22 +195,9 @@ status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_i
              METHOD_MAX_OUTPUTS);
     tuner_t t = {.ctx = ctx, .module = module, .programs = programs, .inputs = inputs};
     TRY(programs_choose(ctx, programs, NULL, n_in, infos, &t.programs));
-    TRY(graph_check_inputs(ctx, t.programs->computed, n_in, infos));
-    TRY(context_get_zeroed(ctx, sizeof *t.entry + (size_t)n_in * sizeof *t.entry->inputs,
-                           "inputs to tune for", &t.entry));
-    t.entry->n_inputs = n_in;
-    for (int i = 0; i < n_in; i++)
-        t.entry->inputs[i] = info_dense(infos[i]->dtype, infos[i]->rank, infos[i]->sizes);
-    t.untuned = text_begin(ctx);
-    t.tuned = text_begin(ctx);
-    t.timings = text_begin(ctx);
     programs_unwatch(programs);
-    interrupt_begin(ctx, "freeze_tune");
-    status_t status = interrupt_end(ctx, tune(&t, seconds));
+    const status_t status = tune_chosen(&t, n_in, infos, seconds);
+    programs_leave(programs, t.programs);
     if (status == STATUS_OK) *out_tuned = t.result;
-    text_clear(&t.untuned);
-    text_clear(&t.tuned);
-    text_clear(&t.timings);
-    context_put(ctx, t.entry);
     return status;
 }

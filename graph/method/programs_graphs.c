@@ -6,12 +6,11 @@
 #include "graph/method/programs_impl.h"
 #include "tensor/context_impl.h"
 
-static status_t refuse(context_t *ctx, const programs_t *first, int n_in,
-                       const tensor_info_t *const *in)
+static status_t refuse(context_t *ctx, programs_t *first, int n_in, const tensor_info_t *const *in)
 {
     char message[CONTEXT_ERROR_MAX];
     int n = 0;
-    for (const programs_t *at = first; at != NULL; at = at->next) n++;
+    while (programs_at(first, n) != NULL) n++;
     const status_t status = graph_check_inputs(ctx, first->graph, n_in, in);
     if (n == 1) return status;
     snprintf(message, sizeof message, "%s", context_error(ctx));
@@ -33,7 +32,8 @@ static programs_t *find(programs_t *first, int n_in, const tensor_info_t *const 
 
 /* ---- graphs that were added ---- */
 
-/* If there are too many, takes the least recently used graph that no call uses out of the list. */
+/* If there are too many, takes the least recently used graph that no call uses out of the list. The
+ * caller holds the first graph's lock. */
 static programs_t *take_surplus(programs_t *first)
 {
     programs_t **oldest = NULL;
@@ -53,6 +53,17 @@ static programs_t *take_surplus(programs_t *first)
     return taken;
 }
 
+static void drop_surplus(programs_t *first)
+{
+    programs_t *taken = first;
+    while (taken != NULL) {
+        pthread_mutex_lock(&first->lock);
+        taken = take_surplus(first);
+        pthread_mutex_unlock(&first->lock);
+        programs_release(taken);
+    }
+}
+
 /* Adds the programs of a made graph, unless another thread has added one for these inputs. Takes
  * over the programs. */
 static programs_t *add(programs_t *first, programs_t *made, int n_in,
@@ -65,10 +76,11 @@ static programs_t *add(programs_t *first, programs_t *made, int n_in,
         made->is_added = true;
         programs_append(first, made);
         found = find(first, n_in, in);
-        unused = take_surplus(first);
+        unused = NULL;
     }
     pthread_mutex_unlock(&first->lock);
     programs_release(unused);
+    drop_surplus(first);
     return found;
 }
 
@@ -96,12 +108,13 @@ status_t programs_choose(context_t *ctx, programs_t *first, module_t *self, int 
                          const tensor_info_t *const *in, programs_t **out_programs)
 {
     *out_programs = first;
-    if (first->next == NULL && first->extend == NULL) return STATUS_OK;
+    if (first->extend == NULL && first->next == NULL) return STATUS_OK;
     pthread_mutex_lock(&first->lock);
     *out_programs = find(first, n_in, in);
     pthread_mutex_unlock(&first->lock);
     if (*out_programs != NULL) return STATUS_OK;
-    const bool extends = first->extend != NULL && self != NULL;
+    const bool extends = first->extend != NULL && self != NULL &&
+                         n_in == graph_body(first->graph)->n_params - 1;
     status_t status = extends ? extend(ctx, first, self, n_in, in, out_programs)
                               : STATUS_INVALID_ARGUMENT;
     const bool is_refused = status == STATUS_INVALID_ARGUMENT || status == STATUS_UNSUPPORTED;
@@ -112,8 +125,10 @@ void programs_leave(programs_t *first, programs_t *programs)
 {
     if (programs == first) return;
     pthread_mutex_lock(&first->lock);
-    if (programs->is_added) programs->n_users--;
+    const bool is_added = programs->is_added;
+    if (is_added) programs->n_users--;
     pthread_mutex_unlock(&first->lock);
+    if (is_added) drop_surplus(first);
 }
 
 programs_t *programs_at(programs_t *first, int index)
@@ -146,17 +161,17 @@ status_t programs_clone(context_t *ctx, programs_t *first, programs_t **out_prog
 {
     programs_t *clone = NULL;
     status_t status = STATUS_OK;
-    for (programs_t *at = first; at != NULL && status == STATUS_OK; at = at->next) {
+    for (int i = 0; status == STATUS_OK && programs_at(first, i) != NULL; i++) {
+        programs_t *at = programs_at(first, i);
         programs_t *copy = NULL;
         status = programs_create(ctx, at->graph, programs_capacity(at), &copy);
         if (status == STATUS_OK && clone == NULL)
             clone = copy;
         else if (status == STATUS_OK)
             programs_append(clone, copy);
-        if (status == STATUS_OK) copy->is_added = at->is_added;
         if (status == STATUS_OK) status = programs_leave_out(ctx, copy, at->skip);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && clone != NULL) {
         clone->extend = first->extend;
         *out_programs = clone;
     } else {

@@ -86,7 +86,7 @@ static bool is_large(const Onnx__TensorProto *proto)
     int64_t n = 1;
     for (size_t d = 0; d < proto->n_dims; d++)
         if (!shape_multiply(n, proto->dims[d], &n)) return true;
-    return n * 4 >= LEAST_BYTES ||
+    return n >= LEAST_BYTES / 4 ||
            proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
@@ -176,6 +176,10 @@ static status_t keep(context_t *ctx, module_t *frozen, const onnx_source_t *sour
     if (how->dtype == DTYPE_S8 || freeze_bounds_layers(how))
         FAIL(ctx, STATUS_UNSUPPORTED,
              "onnx_keep: dtype s8 and max_error need examples, which a file does not have");
+    if (how->no_optimize || (how->preserved != NULL && how->preserved[0] != NULL) ||
+        (how->skip != NULL && how->skip[0] != NULL))
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "onnx_keep: preserved, skip and no_optimize would not hold for other sizes");
     TRY(has_guards(ctx, frozen, &is_wanted));
     if (!is_wanted) return STATUS_OK;
     TRY(context_get_zeroed(ctx, sizeof *onnx, "a model", &onnx));
@@ -248,6 +252,7 @@ static bool is_source(const datum_t *dict)
     const tensor_t *message = model != NULL ? datum_as_tensor(model) : NULL;
     return message != NULL && tensor_dtype(message) == DTYPE_U8 && tensor_rank(message) == 1 &&
            tensor_info(message)->layout == LAYOUT_DENSE &&
+           info_is_contiguous(tensor_info(message)) &&
            are_weights(find(dict, WEIGHTS, DATUM_DICT)) &&
            is_list_of(find(dict, GUARDS, DATUM_LIST), DATUM_STRING) &&
            is_list_of(find(dict, KEEP_F32, DATUM_LIST), DATUM_STRING) &&
@@ -366,6 +371,9 @@ static status_t import(const again_t *again, const module_t *self, const char *m
     TRY(onnx_load_bytes(ctx, tensor_bytes(model), (size_t)tensor_numel(model), &again->options,
                         &imported));
     status_t status = freeze_take(ctx, &imported, &again->how, &frozen);
+    if (status == STATUS_OK && graph_of(frozen, method) == NULL)
+        status = context_fail(ctx, STATUS_UNSUPPORTED, "onnx: the kept model has no method \"%s\"",
+                              method);
     if (status == STATUS_OK)
         status = freeze_share_graph(ctx, self, method, graph_of(frozen, method), out_graph);
     module_release(imported);

@@ -126,7 +126,8 @@ status_t onnx_describe_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
  * may be NULL; shapes are not used. No other thread may use `frozen` during the call.
  *
  * INVALID_ARGUMENT  the module is not frozen
- * UNSUPPORTED       dtype s8 or max_error, which need the examples again
+ * UNSUPPORTED       dtype s8 or max_error, which need the examples again; preserved, skip or
+ *                   no_optimize
  * IO, CORRUPT */
 status_t onnx_keep(context_t *ctx, module_t *frozen, const char *path,
                    const onnx_options_t *options, const freeze_options_t *how)

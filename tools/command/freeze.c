@@ -287,7 +287,8 @@ static status_t keep_model(const session_t *session, const options_t *options, m
     const freeze_options_t how = plain_options(options);
     const bool is_measured = options->dtype == DTYPE_S8 || options->max_error >= 0.0 ||
                              options->min_agreement > 0.0;
-    if (session->model.kind != MODEL_ONNX || is_measured) return STATUS_OK;
+    const bool preserves = how.preserved != NULL && how.preserved[0] != NULL;
+    if (session->model.kind != MODEL_ONNX || is_measured || preserves) return STATUS_OK;
     return onnx_keep(session->ctx, frozen, session->model.spec, NULL, &how);
 }
 
