@@ -46,7 +46,8 @@ module_t *kept_find(context_t *ctx, const char *text)
     if (mapping == NULL) return NULL;
     scope_attempt(ctx);
     const status_t status = scope_attempt_end(ctx, load(ctx, mapping, &module), true);
-    if (status == STATUS_CORRUPT) store_remove(ctx, &key);
+    if (status != STATUS_OK && !interrupt_is_final(status) && status != STATUS_OUT_OF_MEMORY)
+        store_remove(ctx, &key);
     if (status == STATUS_OK) context_counters(ctx)->models_mapped++;
     return module;
 }
@@ -56,17 +57,18 @@ module_t *kept_find(context_t *ctx, const char *text)
 typedef struct later {
     allocator_t allocator;
     uint64_t changes; /* module_changes() when the module was made */
+    int n_members;
     int n_threads;
     uint64_t store[2]; /* identifies the store */
     store_key_t key;
 } later_t;
 
-/* True if no member of the module has been set since. */
+/* True if no member of the module has been set or removed since. */
 static bool is_unchanged(const module_t *module, const later_t *later)
 {
     for (int i = 0; i < module->n_members; i++)
         if (module->members[i].change > later->changes) return false;
-    return true;
+    return module->n_members == later->n_members;
 }
 
 /* Snapshots of the head and of all blobs: the module may free its own bytes while these wait. */
@@ -74,8 +76,8 @@ static status_t list_parts(image_t *image, tensor_t **parts)
 {
     TRY(image_head(image, &parts[0]));
     for (int i = 0; i < image->n_blobs; i++) {
-        TRY(tensor_clone(image->ctx, image->blobs[i].holder, &parts[i + 1]));
-        scope_keep(image->ctx, parts[i + 1]);
+        const tensor_t *holder = image->blobs[i].holder;
+        TRY(tensor_snapshot(image->ctx, holder, &holder->info, holder->offset, &parts[i + 1]));
     }
     return STATUS_OK;
 }
@@ -129,7 +131,10 @@ void kept_add_later(context_t *ctx, module_t *frozen, const char *text)
     if (has_state(frozen)) return;
     later_t *later = allocator_get(allocator, sizeof *later);
     if (later == NULL) return;
-    *later = (later_t){*allocator, module_changes(), context_threads(ctx), {0}, {.name = ""}};
+    *later = (later_t){.allocator = *allocator,
+                       .changes = module_changes(),
+                       .n_members = frozen->n_members,
+                       .n_threads = context_threads(ctx)};
     if (!store_hash_bytes(ctx, "", 0, later->store) || !name_model(ctx, text, &later->key)) {
         drop_later(later);
         return;

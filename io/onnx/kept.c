@@ -142,6 +142,7 @@ static bool identify_main(const onnx_kept_t *kept, kept_identity_t *out, bool *i
 static int open_external(const onnx_kept_t *kept, const char *location)
 {
     int file = -1;
+    if (kept->source->folder == NULL) return -1; /* a model in memory has no external files */
     scope_attempt(kept->ctx);
     (void)scope_attempt_end(
         kept->ctx,
@@ -216,7 +217,10 @@ void kept_recall(onnx_kept_t *kept)
         !name_record(kept, &key))
         return;
     file_mapping_t *bytes = store_find_bytes(kept->ctx, &key);
-    if (bytes != NULL && read_record(kept, bytes)) find(kept);
+    if (bytes != NULL && read_record(kept, bytes))
+        find(kept);
+    else if (bytes != NULL) /* an external file has changed; kept_add writes a new record */
+        store_remove(kept->ctx, &key);
     file_release(bytes);
 }
 

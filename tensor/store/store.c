@@ -124,8 +124,8 @@ static bool end_key(const store_t *store, const char *build, const char *suffix,
                                "; tessera %s (%s), oneDNN %s, %s, floating-point mode %x",
                                tessera_version_text(), build, onednn_version_text(),
                                onednn_isa_text(), floating_point_mode());
-    if (added < 0 || (size_t)(length + added) >= capacity) return false;
-    store_hash(store->secret, 1, key->text, (size_t)(length + added), hash);
+    if (added < 0 || (size_t)length + (size_t)added >= capacity) return false;
+    store_hash(store->secret, 1, key->text, (size_t)length + (size_t)added, hash);
     snprintf(key->name, sizeof key->name, "%016llx%016llx.%s", (unsigned long long)hash[1],
              (unsigned long long)hash[0], suffix);
     return true;
@@ -220,8 +220,8 @@ void store_remove(context_t *ctx, const store_key_t *key)
 
 /* ---- adding ---- */
 
-/* Forms that wait have at most so many bytes; more are not stored, because waiting keeps them in
- * memory after their model is gone. */
+/* What waits has at most so many bytes, or is a single form or model; more is not stored, because
+ * waiting keeps it in memory after its model is gone. */
 #define PENDING_BYTES ((size_t)256 << 20)
 
 static void drop_pending(store_t *store, store_pending_t *pending)
@@ -236,7 +236,7 @@ static store_pending_t *take_first(store_t *store)
     store_pending_t *pending = store->first;
     if (pending != NULL) {
         store->first = pending->next;
-        store->n_pending -= pending->n_extra;
+        store->n_pending -= pending->n_bytes;
     }
     if (store->first == NULL) store->end = &store->first;
     pthread_mutex_unlock(&store->lock);
@@ -248,7 +248,7 @@ static void return_first(store_t *store, store_pending_t *pending)
     pthread_mutex_lock(&store->lock);
     pending->next = store->first;
     store->first = pending;
-    store->n_pending += pending->n_extra;
+    store->n_pending += pending->n_bytes;
     if (pending->next == NULL) store->end = &pending->next;
     pthread_mutex_unlock(&store->lock);
 }
@@ -365,22 +365,21 @@ static store_pending_t *make_pending(const store_t *store, const store_key_t *ke
     return pending;
 }
 
-/* is_extra: the tensors may be kept only because they wait. */
-static void add(context_t *ctx, const store_key_t *key, int n, tensor_t *const *tensors,
-                bool is_extra)
+void store_put_all(context_t *ctx, const store_key_t *key, int n, tensor_t *const *tensors)
 {
     store_t *store = store_of(ctx);
     if (atomic_load(&store->has_failed)) return;
     note_fork(store);
     store_pending_t *pending = make_pending(store, key, n, tensors);
     if (pending == NULL) return;
-    if (is_extra) pending->n_extra = pending->n_bytes;
+    const bool has = has_room(store, pending->n_bytes);
     pthread_mutex_lock(&store->lock);
-    const bool is_taken = store->n_pending + pending->n_extra <= PENDING_BYTES;
+    const bool is_taken = has && (store->n_pending == 0 ||
+                                  store->n_pending + pending->n_bytes <= PENDING_BYTES);
     if (is_taken) {
         *store->end = pending;
         store->end = &pending->next;
-        store->n_pending += pending->n_extra;
+        store->n_pending += pending->n_bytes;
         start_thread(store);
     }
     pthread_mutex_unlock(&store->lock);
@@ -389,13 +388,7 @@ static void add(context_t *ctx, const store_key_t *key, int n, tensor_t *const *
 
 void store_put(context_t *ctx, const store_key_t *key, tensor_t *form)
 {
-    add(ctx, key, 1, &form, true);
-}
-
-/* The tensors belong to a model that has just run, so they are in use anyway. */
-void store_put_all(context_t *ctx, const store_key_t *key, int n, tensor_t *const *tensors)
-{
-    add(ctx, key, n, tensors, false);
+    store_put_all(ctx, key, 1, &form);
 }
 
 static void drain(store_t *store)

@@ -77,7 +77,6 @@ typedef struct store_pending {
     struct store_pending *next;
     store_key_t key;
     size_t n_bytes; /* size of the entry without its header */
-    size_t n_extra; /* bytes of memory that are kept only because they wait */
     int n;
     tensor_t *tensors[]; /* held */
 } store_pending_t;
@@ -91,7 +90,7 @@ typedef struct store {
     unsigned char secret[STORE_SECRET];
     pthread_mutex_t lock;
     store_pending_t *first, **end; /* entries to be written; protected by the lock */
-    size_t n_pending;              /* sum of n_extra; protected by the lock */
+    size_t n_pending;              /* their bytes; protected by the lock */
     pthread_t thread;              /* writes them */
     bool has_thread;               /* a thread was started and not joined yet */
     bool is_running;        /* the thread will look for forms once more; protected by the lock */

@@ -284,7 +284,7 @@ static void a_changed_module_is_not_stored(void **state)
     (void)state;
     new_store();
     write_model(7, false);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         module_t *frozen = NULL;
         freeze_tuned_t tuned;
         datum_t *datum = NULL;
@@ -298,6 +298,8 @@ static void a_changed_module_is_not_stored(void **state)
             CHECK_OK(ctx, datum_int(ctx, 3, &datum));
             CHECK_OK(ctx, module_set_attribute(ctx, frozen, "more", datum));
             datum_release(datum);
+        } else if (i == 2) {
+            CHECK_OK(ctx, module_remove(ctx, frozen, module_member(frozen, 1, NULL)));
         } else {
             CHECK_OK(ctx, context_set_threads(ctx, 1));
         }
@@ -436,6 +438,33 @@ static void failures_are_those_of_an_import(void **state)
     context_destroy(ctx);
 }
 
+/* A model in memory with external data, and options that freezing refuses, fail with the store as
+ * without it. */
+static void refusals_are_those_without_the_store(void **state)
+{
+    static uint8_t bytes[1 << 20];
+    (void)state;
+    new_store();
+    write_model(13, true);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    const size_t n_bytes = fread(bytes, 1, sizeof bytes, file);
+    assert_int_equal(fclose(file), 0);
+    for (int i = 0; i < 3; i++) {
+        context_t *ctx = with_store(i == 0 ? "off" : store);
+        module_t *frozen = NULL;
+        CHECK_FAILS(ctx, onnx_load_frozen_bytes(ctx, bytes, n_bytes, NULL, NULL, &frozen),
+                    STATUS_UNSUPPORTED, "");
+        assert_null(frozen);
+        CHECK_FAILS(ctx,
+                    onnx_load_frozen(ctx, path, NULL, &(freeze_options_t){.plans = -1}, &frozen),
+                    STATUS_INVALID_ARGUMENT, "plans");
+        assert_null(frozen);
+        if (i == 1) start(store, NULL, NULL, 1, &a);
+        context_destroy(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +478,7 @@ int main(void)
         cmocka_unit_test(processes_may_open_a_file_at_once),
         cmocka_unit_test(bytes_are_found_too),
         cmocka_unit_test(failures_are_those_of_an_import),
+        cmocka_unit_test(refusals_are_those_without_the_store),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }
