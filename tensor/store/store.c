@@ -220,8 +220,8 @@ void store_remove(context_t *ctx, const store_key_t *key)
 
 /* ---- adding ---- */
 
-/* What waits has at most so many bytes, or is a single form or model; more is not stored, because
- * waiting keeps it in memory after its model is gone. */
+/* Forms and models that wait have at most so many bytes, or are just one; more is not stored,
+ * because waiting keeps it in memory after its model is gone. */
 #define PENDING_BYTES ((size_t)256 << 20)
 
 static void drop_pending(store_t *store, store_pending_t *pending)

@@ -149,6 +149,9 @@ static void a_model_is_kept_only_where_it_is_needed_and_possible(void **state)
     const freeze_options_t narrow = {.dtype = DTYPE_S8};
     CHECK_FAILS(ctx, onnx_keep_bytes(ctx, frozen, bytes, n_bytes, NULL, &narrow),
                 STATUS_UNSUPPORTED, "dtype s8 and max_error need examples");
+    const freeze_options_t preserving = {.preserved = (const char *const[]){"w", NULL}};
+    CHECK_FAILS(ctx, onnx_keep_bytes(ctx, frozen, bytes, n_bytes, NULL, &preserving),
+                STATUS_UNSUPPORTED, "would not hold for other sizes");
     datum_t *none = NULL;
     CHECK_OK(ctx, datum_none(ctx, &none));
     CHECK_OK(ctx, module_set_attribute(ctx, frozen, "frozen_source", none));
