@@ -16,6 +16,7 @@
 #include "tensor/file/file_range_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/threads/interrupt_impl.h"
 #include "tensor/threads/threads_impl.h"
 
 /* ---- options ---- */
@@ -254,7 +255,9 @@ static status_t hash_file(context_t *ctx, int file, uint64_t *out_hash)
     memset(out_hash, 0, 2 * sizeof *out_hash);
     for (off_t at = 0; n > 0; at += n) { /* each hash includes the one before */
         memcpy(piece, out_hash, 2 * sizeof *out_hash);
-        n = pread(file, piece + 2 * sizeof *out_hash, PIECE_BYTES, at);
+        n = interrupt_check(ctx, "external data") == STATUS_OK
+                ? pread(file, piece + 2 * sizeof *out_hash, PIECE_BYTES, at)
+                : -1;
         if (n > 0 && !store_hash_bytes(ctx, piece, (size_t)n + 2 * sizeof *out_hash, out_hash))
             n = -1;
     }

@@ -18,6 +18,11 @@ bool file_is_remote(int file)
         0x0bd00bd0, /* Lustre */
         0x00c36400, /* Ceph */
         0x5346414f, /* AFS */
+        0x47504653, /* GPFS */
+        0x19830326, /* BeeGFS */
+        0x7461636f, /* OCFS2 */
+        0x01161970, /* GFS2 */
+        0x786f4256, /* VirtualBox */
     };
     struct statfs about;
     if (fstatfs(file, &about) != 0) return true;
