@@ -93,6 +93,19 @@ static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, in
     return status;
 }
 
+static status_t run_program(context_t *ctx, programs_t *programs, module_t *self, int n_in,
+                            const tensor_info_t *const *infos, datum_t *const *in, int *n_out,
+                            datum_t **out)
+{
+    program_t *program = NULL;
+    TRY(programs_get(ctx, programs, self, n_in, infos, &program));
+    const status_t status = program->has_effects && is_given_own(self, n_in, in)
+                                ? run_literally(ctx, programs->graph, self, n_in, in, n_out, out)
+                                : program_run(ctx, program, self, n_in, in, n_out, out);
+    program_release(program);
+    return status;
+}
+
 static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -107,14 +120,8 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
         are_tensors &= is_tensor;
     }
     TRY(programs_choose(ctx, state, self, n_in, infos, &programs));
-    program_t *program = NULL;
-    status_t status = are_tensors ? programs_get(ctx, programs, self, n_in, infos, &program)
+    status_t status = are_tensors ? run_program(ctx, programs, self, n_in, infos, in, n_out, out)
                                   : graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
-    if (status == STATUS_OK && are_tensors && program->has_effects && is_given_own(self, n_in, in))
-        status = run_literally(ctx, programs->graph, self, n_in, in, n_out, out);
-    else if (status == STATUS_OK && are_tensors)
-        status = program_run(ctx, program, self, n_in, in, n_out, out);
-    program_release(program);
     programs_leave(state, programs);
     if (status == STATUS_OK) programs_tell(ctx, self, state);
     return status;

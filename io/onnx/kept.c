@@ -8,12 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "dispatch/dispatch.h"
 #include "tensor/context_impl.h"
-#include "tensor/file/file_range_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads/interrupt_impl.h"
@@ -99,37 +97,22 @@ void kept_end(onnx_kept_t *kept)
 
 /* ---- identities ---- */
 
-/* Seconds after the last change of a file until its identity is sure to change with its bytes. */
-#define SETTLED_S 2
-
-static bool is_settled(const kept_identity_t *identity)
-{
-    struct timespec now;
-    return clock_gettime(CLOCK_REALTIME, &now) == 0 &&
-           identity->changed_s + SETTLED_S < (int64_t)now.tv_sec;
-}
-
-static bool identify(int file, kept_identity_t *out_identity, bool *is_all_settled)
+static bool identify(int file, file_range_t *out_identity, bool *is_all_settled)
 {
     struct stat about;
+    int64_t opened = 0;
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) return false;
-    *out_identity = (kept_identity_t){.device = (uint64_t)about.st_dev,
-                                      .inode = (uint64_t)about.st_ino,
-                                      .n_bytes = (uint64_t)about.st_size,
-                                      .changed_s = (int64_t)about.st_ctim.tv_sec,
-                                      .changed_ns = (int64_t)about.st_ctim.tv_nsec,
-                                      .modified_s = (int64_t)about.st_mtim.tv_sec,
-                                      .modified_ns = (int64_t)about.st_mtim.tv_nsec};
-    *is_all_settled = *is_all_settled && is_settled(out_identity) && !file_is_remote(file);
+    file_identify(file, &about, out_identity, &opened);
+    *is_all_settled = *is_all_settled && file_is_settled(out_identity, opened, false);
     return true;
 }
 
-static bool is_same(const kept_identity_t *a, const kept_identity_t *b)
+static bool is_same(const file_range_t *a, const file_range_t *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static bool identify_main(const onnx_kept_t *kept, kept_identity_t *out, bool *is_all_settled)
+static bool identify_main(const onnx_kept_t *kept, file_range_t *out, bool *is_all_settled)
 {
     if (kept->source->path == NULL) return false;
     const int file = open(kept->source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -152,7 +135,7 @@ static int open_external(const onnx_kept_t *kept, const char *location)
     return file;
 }
 
-static bool identify_external(const onnx_kept_t *kept, const char *location, kept_identity_t *out,
+static bool identify_external(const onnx_kept_t *kept, const char *location, file_range_t *out,
                               bool *is_all_settled)
 {
     const int file = open_external(kept, location);
@@ -172,14 +155,13 @@ typedef struct record {
 
 static bool name_record(const onnx_kept_t *kept, store_key_t *out_key)
 {
-    const kept_identity_t *at = &kept->main;
+    const file_range_t *at = &kept->main;
     char text[256];
     snprintf(text, sizeof text,
-             "content of file %llu on device %llu, %llu bytes, changed at %lld.%09lld, modified at "
-             "%lld.%09lld",
+             "content of file %llu on device %llu, %llu bytes, changed at %lld ns, modified at "
+             "%lld ns",
              (unsigned long long)at->inode, (unsigned long long)at->device,
-             (unsigned long long)at->n_bytes, (long long)at->changed_s, (long long)at->changed_ns,
-             (long long)at->modified_s, (long long)at->modified_ns);
+             (unsigned long long)at->file_bytes, (long long)at->changed, (long long)at->modified);
     return store_name_text(kept->ctx, STORE_SOURCE, text, out_key);
 }
 
@@ -187,7 +169,7 @@ static bool name_record(const onnx_kept_t *kept, store_key_t *out_key)
 static bool has_files(const onnx_kept_t *kept, int n, const kept_file_t *files)
 {
     for (int i = 0; i < n; i++) {
-        kept_identity_t now;
+        file_range_t now;
         bool is_all_settled = true;
         if (memchr(files[i].location, '\0', KEPT_LOCATION_MAX) == NULL ||
             !identify_external(kept, files[i].location, &now, &is_all_settled) || !is_all_settled ||
@@ -386,7 +368,7 @@ static bool is_stable(const onnx_kept_t *kept)
 {
     for (int i = 0; i < kept->n_files; i++) {
         const kept_file_t *file = &kept->files[i];
-        kept_identity_t now;
+        file_range_t now;
         uint64_t hash[2];
         bool is_all_settled = true;
         if (!identify_external(kept, file->location, &now, &is_all_settled) ||
@@ -402,7 +384,7 @@ static bool is_stable(const onnx_kept_t *kept)
 void kept_add(onnx_kept_t *kept, module_t *frozen)
 {
     char text[KEPT_TEXT_MAX];
-    kept_identity_t now;
+    file_range_t now;
     store_key_t key;
     if (!kept->is_known || !is_stable(kept)) return;
     print_text(kept, text);

@@ -11,19 +11,15 @@
 #include "freeze/freeze.h"
 #include "freeze/kept_impl.h"
 #include "io/onnx/onnx_impl.h"
+#include "tensor/file/file_range_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
-
-typedef struct kept_identity {
-    uint64_t device, inode, n_bytes;
-    int64_t changed_s, changed_ns, modified_s, modified_ns;
-} kept_identity_t;
 
 #define KEPT_LOCATION_MAX 256
 
 /* A file with external data. */
 typedef struct kept_file {
-    kept_identity_t identity;
+    file_range_t identity; /* for the complete file */
     uint64_t hash[2];
     char location[KEPT_LOCATION_MAX];
 } kept_file_t;
@@ -32,11 +28,11 @@ typedef struct kept_file {
 typedef struct onnx_kept {
     context_t *ctx;
     const onnx_source_t *source;
-    uint64_t options[2];  /* hash of the options */
-    kept_identity_t main; /* identifies the file of the model */
-    bool is_settled;      /* records may use the identities */
-    bool is_known;        /* the content is known */
-    uint64_t bytes[2];    /* hash of the bytes of the model's file */
+    uint64_t options[2]; /* hash of the options */
+    file_range_t main;   /* identifies the file of the model */
+    bool is_settled;     /* records may use the identities */
+    bool is_known;       /* the content is known */
+    uint64_t bytes[2];   /* hash of the bytes of the model's file */
     uint64_t content[2];
     kept_file_t *files;
     int n_files, capacity;

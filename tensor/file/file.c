@@ -245,19 +245,16 @@ bool file_is_mapped(const storage_t *storage)
     return mapping != NULL && !mapping->is_block;
 }
 
-#define UNSETTLED_NS 2000000000 /* no file system has a coarser clock */
-
 bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes, bool is_own,
                 file_range_t *out_range)
 {
     while (mapping != NULL && mapping->parent != NULL) mapping = mapping->parent;
-    if (mapping == NULL || mapping->opened == 0) return false;
+    if (mapping == NULL) return false;
     const file_range_t *whole = &mapping->whole;
     const uintptr_t begin = (uintptr_t)mapping->bytes, at = (uintptr_t)bytes;
-    const int64_t settled = mapping->opened - UNSETTLED_NS;
     if (at < begin || at - begin > mapping->n_bytes || n_bytes > mapping->n_bytes - (at - begin))
         return false;
-    if (whole->modified > settled || (whole->changed > settled && !is_own)) return false;
+    if (!file_is_settled(whole, mapping->opened, is_own)) return false;
     *out_range = *whole;
     if (is_own) out_range->changed = 0;
     out_range->offset = at - begin;

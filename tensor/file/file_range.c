@@ -47,3 +47,11 @@ void file_identify(int file, const struct stat *about, file_range_t *out_whole, 
     *out_opened = 0;
     if (!file_is_remote(file) && clock_gettime(CLOCK_REALTIME, &now) == 0) *out_opened = ns_of(now);
 }
+
+#define UNSETTLED_NS 2000000000 /* no file system has a coarser clock */
+
+bool file_is_settled(const file_range_t *whole, int64_t opened, bool is_own)
+{
+    const int64_t settled = opened - UNSETTLED_NS;
+    return opened != 0 && whole->modified <= settled && (is_own || whole->changed <= settled);
+}

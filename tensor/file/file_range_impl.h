@@ -32,6 +32,9 @@ struct stat;
 void file_identify(int file, const struct stat *about, file_range_t *out_whole,
                    int64_t *out_opened);
 
+/* False if a later change could leave the metadata as they are; see file_range. */
+bool file_is_settled(const file_range_t *whole, int64_t opened, bool is_own);
+
 /* True if the file may be on another machine: NFS, SMB, FUSE and the like. */
 bool file_is_remote(int file);
 
