@@ -353,6 +353,7 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, const cache_ca
                         .out = out,
                         .target = target,
                         .prepared = prepared,
+                        .begin = begin,
                         .ns = ns};
     status_t status = dispatch_tell(ctx, &event);
     for (int i = 0; status != STATUS_OK && i < prepared->n_out; i++) tensor_drop(out[i]);

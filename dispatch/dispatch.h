@@ -157,6 +157,7 @@ typedef struct op_event {
     tensor_t *const *out;
     tensor_t *target; /* for a call in place: in[0], into which out[0] will be written; else NULL */
     const prepared_t *prepared;
+    uint64_t begin;      /* when the call began (context_now) */
     uint64_t ns;         /* wall clock of the call, including conversions of its inputs */
     bool is_planned;     /* a step of a plan (compiled graph); then ns is the kernel's time */
     int slice, n_slices; /* a plan may run a step several times, each time for a part (slice) of the

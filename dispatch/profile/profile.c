@@ -159,11 +159,10 @@ static bool is_same(const record_t *record, const char *path, const op_event_t *
            record->is_copy == conversion->is_copy;
 }
 
-/* Records a call or a conversion (the other is NULL) that took ns. */
+/* Records a call or a conversion (the other is NULL) that began at `begin` and took ns. */
 static status_t note(profile_t *profile, const op_event_t *event, const conversion_t *conversion,
-                     uint64_t ns)
+                     uint64_t begin, uint64_t ns)
 {
-    const uint64_t now = context_now();
     if (!profile->is_running || profile->is_other) return STATUS_OK;
     TRY(profile->status);
     if (profile->n_runs == 0) TRY(add_record(profile, event, conversion));
@@ -172,8 +171,8 @@ static status_t note(profile_t *profile, const op_event_t *event, const conversi
     if (profile->is_other) return STATUS_OK;
     TRY(context_grow(profile->ctx, &profile->samples, &profile->samples_capacity,
                      profile->n_samples + 1, sizeof *profile->samples));
-    const uint64_t end = now - profile->run_begin;
-    profile->samples[profile->n_samples++] = (sample_t){end > ns ? end - ns : 0, ns};
+    begin = begin > profile->run_begin ? begin - profile->run_begin : 0;
+    profile->samples[profile->n_samples++] = (sample_t){begin, ns};
     profile->at++;
     return STATUS_OK;
 }
@@ -181,14 +180,14 @@ static status_t note(profile_t *profile, const op_event_t *event, const conversi
 static status_t note_call(context_t *ctx, void *user, const op_event_t *event)
 {
     (void)ctx;
-    return note(user, event, NULL, event->ns);
+    return note(user, event, NULL, event->begin, event->ns);
 }
 
 static void note_conversion(context_t *ctx, void *user, const conversion_t *conversion)
 {
     (void)ctx;
     profile_t *profile = user;
-    const status_t status = note(profile, NULL, conversion, conversion->ns);
+    const status_t status = note(profile, NULL, conversion, conversion->begin, conversion->ns);
     if (profile->status == STATUS_OK) profile->status = status;
 }
 

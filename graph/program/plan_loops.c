@@ -130,7 +130,7 @@ static status_t watch_step(plan_run_t *run, const step_t *step, int first, int n
         if (status == STATUS_OK && workers[w].status != STATUS_OK)
             status = context_blame(run->ctx, workers[w].run.ctx, workers[w].status);
         workers[w].status = STATUS_OK;
-        status = plan_watch_end(run, step, status, ns, &workers[w].watch);
+        status = plan_watch_end(run, step, status, begin + (uint64_t)w * ns, ns, &workers[w].watch);
     }
     run->slice = 0;
     context_counters(run->ctx)->operators += (uint64_t)n;

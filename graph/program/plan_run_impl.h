@@ -48,12 +48,13 @@ typedef struct plan_watch {
     tensor_t *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
 } plan_watch_t;
 
-/* Called before and after the kernel; ns is the kernel's time. plan_watch_end passes the step to
- * observers unless the run failed, and releases what plan_watch_begin made. */
+/* Called before and after the kernel, which began at `begin` (context_now) and took ns.
+ * plan_watch_end passes the step to observers unless the run failed, and releases what
+ * plan_watch_begin made. */
 status_t plan_watch_begin(plan_run_t *run, const step_t *step, void *const *in, void *const *out,
                           plan_watch_t *watch);
-status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, uint64_t ns,
-                        plan_watch_t *watch);
+status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, uint64_t begin,
+                        uint64_t ns, plan_watch_t *watch);
 
 status_t plan_run_kernel(plan_run_t *run, const step_t *step, void *const *in, void *const *out);
 status_t plan_run_watched(plan_run_t *run, const step_t *step, void *const *in, void *const *out);

@@ -59,8 +59,8 @@ status_t plan_watch_begin(plan_run_t *run, const step_t *step, void *const *in, 
     return STATUS_OK;
 }
 
-status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, uint64_t ns,
-                        plan_watch_t *watch)
+status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, uint64_t begin,
+                        uint64_t ns, plan_watch_t *watch)
 {
     const prepared_t *prepared = step->prepared;
     const char *path = step->view.path;
@@ -71,6 +71,7 @@ status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, ui
                         .n_out = step->n_outputs,
                         .out = watch->out,
                         .prepared = prepared,
+                        .begin = begin,
                         .ns = ns,
                         .is_planned = true,
                         .slice = run->slice,
@@ -98,5 +99,5 @@ status_t plan_run_watched(plan_run_t *run, const step_t *step, void *const *in, 
     status_t status = plan_watch_begin(run, step, in, out, &watch);
     const uint64_t begin = context_now();
     if (status == STATUS_OK) status = plan_run_kernel(run, step, in, out);
-    return plan_watch_end(run, step, status, context_now() - begin, &watch);
+    return plan_watch_end(run, step, status, begin, context_now() - begin, &watch);
 }

@@ -268,10 +268,24 @@ static int64_t rank_of(const spec_call_t *call, const slices_t *slices, int64_t 
     return n;
 }
 
+/* The first slice of the group that comes next after that of `slice`, or of the first group if
+ * `slice` is -1. */
+static int64_t next_first(const spec_call_t *call, const slices_t *slices, int64_t slice)
+{
+    const bool is_sorted = ((const unique_attrs_t *)call->attrs)->sorted;
+    int64_t next = -1;
+    for (int64_t i = is_sorted ? 0 : slice + 1; i < slices->n; i++) {
+        if (!is_sorted && first_of(call, slices, i) == i) return i;
+        if (!is_sorted || (slice >= 0 && order_of(call, slices, slice, i) >= 0)) continue;
+        if (next < 0 || order_of(call, slices, i, next) < 0) next = i;
+    }
+    return next;
+}
+
 static int64_t find_first(const spec_call_t *call, const slices_t *slices, int64_t rank)
 {
-    int64_t slice = 0;
-    while (first_of(call, slices, slice) != slice || rank_of(call, slices, slice) != rank) slice++;
+    int64_t slice = -1;
+    for (int64_t i = 0; i <= rank; i++) slice = next_first(call, slices, slice);
     return slice;
 }
 

@@ -406,6 +406,7 @@ void convert_tell(context_t *ctx, conversion_t conversion, uint64_t begin)
 {
     counters_t *counters = context_counters(ctx);
     const reorder_cause_t cause = conversion.cause;
+    conversion.begin = begin;
     conversion.ns = context_now() - begin;
     *(conversion.is_copy ? &counters->copies[cause] : &counters->reorders[cause]) += 1;
     counters->reorder_bytes += conversion.bytes;

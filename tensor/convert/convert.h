@@ -39,8 +39,8 @@ typedef struct conversion {
     bool is_copy;   /* by Tessera's own loops */
     const tensor_info_t *from, *to;
     const void *from_bytes, *to_bytes;
-    uint64_t bytes; /* read plus written */
-    uint64_t ns;
+    uint64_t bytes;     /* read plus written */
+    uint64_t begin, ns; /* when it began (context_now), and how long it took */
 } conversion_t;
 
 /* The format of an mkldnn tensor as text, in a buffer of FORMAT_TEXT_MAX bytes. */
