@@ -1,5 +1,6 @@
-/* Peels post-ops, which means that the kernel does not compute them: all, or those from the first
- * that it would compute wrongly. Tessera's own loops apply them to the kernel's result. */
+/* Peels post-ops: a kernel computes its operator without them, and Tessera's own loops then apply
+ * them to the kernel's result. Either all post-ops are peeled, or the first one that the kernel
+ * would compute wrongly and those after it. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>

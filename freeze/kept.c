@@ -54,6 +54,7 @@ module_t *kept_find(context_t *ctx, const char *text)
 
 /* ---- adding ---- */
 
+/* A module that add_after_run adds to the store. */
 typedef struct later {
     allocator_t allocator;
     uint64_t changes; /* module_changes() when the module was made */
@@ -63,7 +64,7 @@ typedef struct later {
     store_key_t key;
 } later_t;
 
-/* True if no member of the module has been set or removed since. */
+/* True if no member of the module has been set or removed since kept_add_later. */
 static bool is_unchanged(const module_t *module, const later_t *later)
 {
     for (int i = 0; i < module->n_members; i++)
@@ -71,7 +72,8 @@ static bool is_unchanged(const module_t *module, const later_t *later)
     return module->n_members == later->n_members;
 }
 
-/* Snapshots of the head and of all blobs: the module may free its own bytes while these wait. */
+/* Makes snapshots of all parts of the file: its head and the bytes of its constants (blobs). The
+ * module may free its own bytes before the store has written these. */
 static status_t list_parts(image_t *image, tensor_t **parts)
 {
     TRY(image_head(image, &parts[0]));

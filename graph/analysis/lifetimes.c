@@ -2,9 +2,11 @@
 
 #include "tensor/context_impl.h"
 
-/* Its address identifies this analysis. */
+/* The address of this variable identifies the analysis. */
 static const char analysis_kind;
 
+/* A block that contains the current node, and the index of that node in it (or of the node whose
+ * inner block contains the current node). */
 typedef struct level {
     const graph_block_t *block;
     int index;

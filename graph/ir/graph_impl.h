@@ -1,7 +1,7 @@
 /* Internals of graphs: storage, limits, types, builtins.
  *
- * The folder graph/ir contains graphs as data: values, types, sizes, text, and how one graph is
- * rewritten to another. */
+ * The folder graph/ir contains the data structure of graphs: values, types, sizes, text, and the
+ * functions that rewrite a graph. */
 #ifndef TESSERA_GRAPH_IR_GRAPH_IMPL_H
 #define TESSERA_GRAPH_IR_GRAPH_IMPL_H
 
@@ -17,8 +17,8 @@
 #define GRAPH_MAX_NESTING 32
 #define GRAPH_MAX_DICT 1024
 
-/* Limit on the parts of an inferred type. Without it, a loop that nests tuples would infer ever
- * larger types. */
+/* Limit on the parts of an inferred type: the type itself and all types nested in it. Without a
+ * limit, a loop that nests tuples would infer ever larger types. */
 #define GRAPH_MAX_PARTS 64
 
 /* ---- storage ---- */
@@ -92,7 +92,8 @@ const graph_analysis_t *graph_find_analysis(const graph_t *graph, const void *ki
  * cached analysis: if another thread was first, frees this one and returns the other thread's. */
 const graph_analysis_t *graph_keep_analysis_take(const graph_t *graph, graph_analysis_t *analysis);
 
-/* The word that is printed before a node's operands, without a final `_`. */
+/* The name of a node's operation, such as "conv2d". For a node that works in place, the printed
+ * text has a `_` after it. */
 const char *graph_node_word(const graph_node_t *node);
 
 /* ---- internal builder functions, for the parser ---- */
@@ -105,12 +106,12 @@ int graph_builder_n_values(const graph_builder_t *builder);
 graph_t *graph_builder_graph(graph_builder_t *builder);
 /* Sets the graph's `fixed` reason. */
 status_t graph_builder_set_fixed(graph_builder_t *builder, const char *reason);
-/* Number of open blocks below the body. */
+/* Number of open blocks that are nested in the body; 0: the body itself is being built. */
 int graph_builder_depth(const graph_builder_t *builder);
 /* The value with exactly this name, or VALUE_NONE. The name need not be NUL-terminated. */
 value_t graph_builder_find(const graph_builder_t *builder, const char *name, size_t length);
 
-/* The name with which a value was added; NULL if a number will be its name. */
+/* The name with which a value was added; NULL if it was added without one and gets a number. */
 const char *graph_builder_name(const graph_builder_t *builder, value_t value);
 
 /* Number of operands of the post-ops in these attributes. */
@@ -140,7 +141,7 @@ typedef enum builtin_rule {
     BUILTIN_ITEM,     /* one item of a list, tuple or dict */
     BUILTIN_ITEMS,    /* all items of a tuple or list */
     BUILTIN_SAME,     /* the type of operand 0 */
-    BUILTIN_INSERTED, /* the list type of operand 0, joined with operand 1 */
+    BUILTIN_INSERTED, /* a list; its item type includes operand 0's items and operand 1 */
 } builtin_rule_t;
 
 typedef struct builtin {
@@ -203,7 +204,7 @@ const builtin_t *graph_builtin(const char *name);
 
 /* ---- types ---- */
 
-/* The type of this kind without details; a static object. */
+/* The type of this kind with nothing else specified (no dtype, sizes or items); a static object. */
 const graph_type_t *type_plain(type_kind_t kind);
 
 /* Deep copy into the graph's arena. INVALID_ARGUMENT if it is nested too deep. */
@@ -227,12 +228,13 @@ status_t type_of_datum(context_t *ctx, graph_t *graph, const datum_t *datum,
 status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builtin, int n_in,
                          const graph_type_t *const *in, int n_out, const graph_type_t **out_types);
 
-/* A type that includes both; unknown if their kinds differ. */
+/* A type to which the values of both types belong; unknown if their kinds differ. */
 status_t type_join(context_t *ctx, graph_t *graph, const graph_type_t *a, const graph_type_t *b,
                    const graph_type_t **out_type);
 
-/* Default type of parameter `index` of a loop's block. Parameter 0, the iteration, is int. For a
- * carried value, only the kind of `carried` is used. */
+/* Default type of parameter `index` of a loop's block. Parameter 0, the iteration, is int. The
+ * others are values that each iteration passes to the next one; `carried` is the type of the first
+ * value, of which only the kind is used. */
 const graph_type_t *type_carried(int index, const graph_type_t *carried);
 
 /* True if both types are equal, including their unspecified parts. */
@@ -277,8 +279,8 @@ bool graph_accepts(const graph_t *graph, int n_in, const tensor_info_t *const *i
 /* True if both graphs have as many inputs and results, and inputs of the same dtypes and ranks. */
 bool graph_is_alike(const graph_t *a, const graph_t *b);
 
-/* True if inputs of these types (one type each) always pass graph_check_inputs. Example: false for
- * type `tensor` if the graph needs f32[2,4]. */
+/* True if inputs of these types always pass graph_check_inputs; given[i] is the type of input i.
+ * Example: false for type `tensor` if the graph needs f32[2,4]. */
 bool graph_takes(const graph_t *graph, const graph_type_t *const *given);
 
 /* Infers all types again. infos: one for each input, used for tensors. If infos is NULL, parameters
@@ -286,7 +288,7 @@ bool graph_takes(const graph_t *graph, const graph_type_t *const *given);
 status_t graph_retype(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                       graph_t **out_graph);
 
-/* True if it has an if or a loop. */
+/* True if the graph has an `if` or a `loop`. */
 bool graph_has_blocks(const graph_t *graph);
 
 /* ---- printing ---- */

@@ -1,7 +1,7 @@
-/* Keeps a model in the module that was frozen from it, and imports it again for other sizes.
+/* Keeps an ONNX model in the module that was frozen from it, and imports it again for other sizes.
  *
- * The attribute FREEZE_SOURCE is a dict: the message of the model without its larger tensors, these
- * tensors, and the options that an import and freezing need. */
+ * The module's attribute FREEZE_SOURCE is a dict. It has the model's protobuf message without its
+ * larger tensors, these tensors, and the options of the import and of freezing. */
 #include "io/onnx/onnx.h"
 
 #include <string.h>
@@ -228,7 +228,8 @@ static bool is_list_of(const datum_t *list, datum_kind_t kind)
     return is;
 }
 
-/* The tensor of a weight. A list contains the transpose of a matrix (freeze_share_tensors). */
+/* Returns the tensor of an entry of WEIGHTS, or NULL if the entry is malformed. A weight that is
+ * stored as the transpose of a frozen constant is a list of one matrix (freeze_share_tensors). */
 static tensor_t *weight_of(const datum_t *value, bool *out_is_transposed)
 {
     *out_is_transposed = datum_kind(value) == DATUM_LIST;
@@ -260,7 +261,7 @@ static bool is_source(const datum_t *dict)
            find(dict, DTYPE, DATUM_STRING) != NULL;
 }
 
-/* Everything that an import and freezing read. */
+/* The arguments of the import and of freezing, read from the dict. */
 typedef struct again {
     context_t *ctx;
     const datum_t *dict;
@@ -325,7 +326,7 @@ static status_t read_shapes(again_t *again, const module_t *self, const char *me
         module_value_t value;
         TRY(module_input(ctx, self, method, i, &value));
         if (in[i] == NULL) continue;
-        if (value.dtype != in[i]->dtype) return STATUS_INVALID_ARGUMENT; /* the run has a message */
+        if (value.dtype != in[i]->dtype) return STATUS_INVALID_ARGUMENT; /* the run reports it */
         again->shapes[again->options.n_shapes++] = (onnx_shape_t){value.name, in[i]->rank,
                                                                   in[i]->sizes};
     }
@@ -426,7 +427,7 @@ status_t onnx_keep_bytes(context_t *ctx, module_t *frozen, const void *bytes, si
     return refuse(ctx);
 }
 
-/* Without an importer, a file serves the sizes of its graphs. */
+/* Without an importer, a module accepts only the sizes that its graphs accept. */
 status_t onnx_reopen(context_t *ctx, module_t *frozen)
 {
     if (frozen == NULL) return context_null(ctx, "onnx_reopen", "module");

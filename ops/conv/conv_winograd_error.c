@@ -18,7 +18,8 @@ typedef struct sample {
     void *scratch;
 } sample_t;
 
-/* Offset of an element in blocks of channels. Each image is one tile of x. */
+/* Index of channel c, point `at`, of image n in a tensor with blocks of `lanes` channels. Images
+ * are side x side: each is one tile. */
 static int64_t place(const sample_t *s, int64_t n_channels, int64_t side, int64_t n, int64_t c,
                      int64_t at)
 {

@@ -182,8 +182,7 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
-/* Scratch memory holds the lists that sort_places makes: first the start of each list, then the
- * lists. */
+/* Scratch memory holds the result of sort_places: `starts`, then `places`. */
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(ops_prepare_dense(ctx, call, prepared));
@@ -193,8 +192,8 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* For each row of x, makes a list of the positions in the index tensor that refer to the row, in
- * ascending order. */
+/* For each row of x, lists the positions in the index tensor that refer to the row, in ascending
+ * order. The list of row r is places[starts[r]] to places[starts[r + 1] - 1]. */
 static status_t sort_places(context_t *ctx, const prepared_t *prepared, const void *bytes,
                             int64_t *starts, int64_t *places)
 {
@@ -243,7 +242,7 @@ typedef struct sum {
     dtype_t dtype;
     int64_t inner, row; /* elements and bytes of a row */
     int64_t size, n_picked;
-    const int64_t *starts, *places; /* row i is the sum of grad's rows in its list */
+    const int64_t *starts, *places; /* a row is the sum of the rows of grad in its list */
     const char *grad;
     char *out;
 } sum_t;

@@ -1,12 +1,14 @@
 /* Gradients of recurrent layers.
  *
- * The forward steps run again. For each row of x (a step of a sequence), they store the operands of
- * the gates and the state before the step. The backward steps compute the gradients of these
- * operands. Each step takes one product to compute the gradient of the state before it. At the end,
- * products over all rows compute the gradients of x and the weights. oneDNN computes the f32
- * products, but not the layer: its backward layers return wrong weight gradients without initial
- * states. Data is f32, or f64 for f64 tensors. Common lstm and gru cells use vector loops; others
- * are computed element by element in double. */
+ * 1. The forward steps run again. For each row of x (a step of a sequence), they store the gates'
+ *    pre-activations W x + b + U h + b' (W, U: weight_ih, weight_hh) and the state before the step.
+ * 2. The backward steps compute the gradients of the pre-activations. One matrix product per step
+ *    computes the gradient of the state before the step.
+ * 3. Products over all rows compute the gradients of x and the weights.
+ *
+ * oneDNN computes only the f32 products: its backward layers return wrong weight gradients if there
+ * is no initial state. Arithmetic is f32, or f64 for f64 tensors. Common lstm and gru cells use
+ * vector loops; others are computed element by element in double. */
 #include <string.h>
 
 #include "kernels/recurrent/rows_impl.h"
@@ -112,8 +114,9 @@ static void multiply_by_loop(context_t *ctx, const product_t *p, dtype_t dtype, 
 
 /* ---- data of a call ---- */
 
-/* Arrays ("blocks") in scratch memory. For operands and results that already have dtype `number`,
- * their own memory. Rows are rows of x, [T * N]. */
+/* Arrays ("blocks") of the dtype of the arithmetic, in scratch memory. Operands and results that
+ * already have this dtype are not copied: their block is their own memory. Rows are rows of x,
+ * [T * N]. */
 enum {
     X,
     WEIGHT_IH,
@@ -122,18 +125,18 @@ enum {
     BIAS_HH,
     PEEPHOLE,
     GRAD_Y,
-    SUMS,     /* [rows][G H] operands of the gates; gru's candidate: without U h + b' */
+    SUMS,     /* [rows][G H] pre-activations of the gates; gru's candidate: only W x + b */
     INNER,    /* [rows][H] gru: U h + b' of the candidate */
     OLD_H,    /* [rows][H] h before the step */
     OLD_C,    /* [rows][H] */
     NEW_C,    /* [rows][H] */
     DIFFS,    /* [rows][G H] gradients of the products with x */
-    H_DIFFS,  /* [rows][G H] gradients of the products with h; lstm, rnn: DIFFS */
+    H_DIFFS,  /* [rows][G H] gradients of the products with h; lstm, rnn: the block DIFFS */
     STEP,     /* [N][G H] products with h in one step, or their gradients */
     H,        /* [N][H] */
     C,        /* [N][H] */
     DIFF_H,   /* [N][H] gradient of h through the next step's products */
-    DIRECT_H, /* [N][H] the rest of that gradient, such as gru's z * h */
+    DIRECT_H, /* [N][H] the rest of h's gradient, such as that from gru's update gate * h */
     DIFF_C,   /* [N][H] */
     RESULTS,
     N_BLOCKS = RESULTS + RECURRENT_N_DIFFS
@@ -201,8 +204,8 @@ static bool count_blocks(recurrent_cell_t cell, const recurrent_sizes_t *s, int6
     return fits;
 }
 
-/* Byte offset of each block, of the lengths and of the products' scratch; the last entry is the
- * total. False on overflow. */
+/* Byte offsets of the blocks, the lengths and the products' scratch memory; then the total size.
+ * False on overflow. */
 static bool place_blocks(recurrent_cell_t cell, const backward_state_t *state, dtype_t number,
                          int64_t *out_places)
 {
@@ -285,7 +288,7 @@ static status_t multiply(const backward_t *b, int which, int from_a, int from_b,
     return STATUS_OK;
 }
 
-/* If the tensors have dtype `number`, the block is the operand's memory; otherwise a cast copy. */
+/* Sets the block of an operand: to the operand's memory if no cast is needed, else to a copy. */
 static void take(backward_t *b, int block, int64_t n, const void *from)
 {
     if (from == NULL)
@@ -331,14 +334,14 @@ static void take_all(backward_t *b, const int64_t *counts, int first_grad, void 
     for (int i = 0; i < n_out && b->dtype == b->number; i++) b->blocks[RESULTS + i] = out[i];
 }
 
-/* Row of x that sequence n reads in a step; -1 after its end. */
+/* Row of x that sequence n reads in a step; -1 after the end of the sequence. */
 static inline int64_t row_of(const backward_t *b, int64_t step, int64_t n)
 {
     if (step >= b->lengths[n]) return -1;
     return recurrent_row(b->attrs, &b->s, recurrent_time(b->attrs, b->lengths[n], step), n);
 }
 
-/* Gathers what recurrent_step reads for element j: the operands of the gates and the old state. */
+/* Gathers what recurrent_step reads for element j: the pre-activations and the old state. */
 static recurrent_unit_t unit_of(const backward_t *b, int64_t row, int64_t j)
 {
     const int64_t h = b->s.h;
@@ -373,7 +376,7 @@ static void step_unit(const backward_t *b, int64_t row, int64_t n, int64_t j)
     store(b, NEW_C, row * h + j, c);
 }
 
-/* State elements of a sequence in a part, the unit of work of the vector loops. */
+/* The vector loops divide the state of each sequence into parts of this many elements. */
 #define PART 64
 
 static float *at(const backward_t *b, int block, int64_t index)
@@ -457,7 +460,7 @@ static status_t run_forward(const backward_t *b)
 
 typedef struct diffs {
     double x[RECURRENT_MAX_GATES], h[RECURRENT_MAX_GATES];
-    double old_h, old_c; /* the part that does not pass through the gates' operands */
+    double old_h, old_c; /* the part that does not pass through the pre-activations */
 } diffs_t;
 
 static diffs_t back_lstm(const backward_t *b, const recurrent_unit_t *unit, double c, double diff_h,
@@ -598,10 +601,10 @@ static status_t run_back(const backward_t *b)
 
 /* ---- results ---- */
 
-enum { SUM_WIDTH = 16 }; /* columns that are summed at a time */
+enum { SUM_WIDTH = 16 }; /* columns that are summed at once */
 
-/* Gradients of biases and peephole: sums over all rows, for `width` columns of [G H] from `first`
- * on. */
+/* Sums columns [first, first + width) of [G H] over all rows: the gradients of biases and
+ * peephole. */
 static void sum_gates(const backward_t *b, int64_t first, int64_t width)
 {
     const int64_t h = b->s.h, gates = b->s.g * h, rows = b->s.t * b->s.n;
@@ -656,8 +659,8 @@ static status_t make_results(const backward_t *b)
     return STATUS_OK;
 }
 
-/* True for lstm and gru with sigmoid gates and tanh elsewhere, no clip, input_forget, reset_before
- * or peephole. */
+/* True for lstm and gru with sigmoid gates and tanh elsewhere, and without clip, input_forget,
+ * reset_before and peephole. */
 static bool is_vectorised(recurrent_cell_t cell, const recurrent_attrs_t *attrs, bool has_peephole)
 {
     const bool is_lstm = cell == RECURRENT_LSTM;

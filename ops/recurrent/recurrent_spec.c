@@ -10,9 +10,9 @@ typedef struct sequence {
     const spec_call_t *call;
     recurrent_sizes_t s;
     int64_t n;
-    double *h, *c, *next_h, *kept; /* [H]; kept: r * h */
-    double n_reads;                /* lower bound of the operand elements that are read */
-    double x_error, h_error;       /* arguments of spec_rounding for x and h, see rounding_error */
+    double *h, *c, *next_h, *kept; /* [H]; kept: reset gate * h */
+    double n_reads;                /* lower bound of the number of operand elements that are read */
+    double x_error, h_error;       /* rounding_error of x and of h in this step */
 } sequence_t;
 
 static double bias(const spec_call_t *call, int operand, int64_t row)
@@ -38,10 +38,11 @@ static double weight(const spec_call_t *call, int operand, int64_t row, int64_t 
            part_at(call, scale, row);
 }
 
-/* lstm_quantized rounds the n elements of a row to integers of up to `most`, so that their sums fit
- * in 32 bits. Returns the argument of spec_rounding that adds 6 standard deviations of this
- * rounding error to the error bound. Half a unit is sqrt(3) standard deviations. The result is
- * divided by `roundings`, by which dispatch_error_bound multiplies. */
+/* lstm_quantized rounds the n elements of a row to integers from -most to most, so that sums of
+ * products fit in 32 bits. Returns the argument of spec_rounding that adds 6 standard deviations of
+ * this rounding error to the error bound. The error is uniform, so its standard deviation is its
+ * maximum, largest / (2 * most), divided by sqrt(3). dispatch_error_bound multiplies all changes by
+ * `roundings`, so the result is divided by it. */
 static double rounding_error(const sequence_t *q, int64_t n, double largest)
 {
     const double most = fmin(32767.0, floor(0x7fffffff / (256.0 * (double)n)));
@@ -88,7 +89,7 @@ static double product_h(const sequence_t *q, int64_t t, const double *h, int64_t
     return sum;
 }
 
-/* Computes the operands of the gates from `first` on, for element j. */
+/* Computes the pre-activations of element j for the gates from `first` on. */
 static void fill_unit(const sequence_t *q, int64_t t, int64_t j, int64_t first, const double *h,
                       recurrent_unit_t *unit)
 {

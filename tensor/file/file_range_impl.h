@@ -27,7 +27,7 @@ const file_mapping_t *file_of(const storage_t *storage);
 bool file_is_mapped(const storage_t *storage);
 
 /* Sets the members that describe the complete file, and *out_opened to the current time, or to 0 if
- * the file is on a file system of other machines. */
+ * the file is on a remote file system. */
 struct stat;
 void file_identify(int file, const struct stat *about, file_range_t *out_whole,
                    int64_t *out_opened);

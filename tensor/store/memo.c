@@ -1,8 +1,9 @@
 #define _GNU_SOURCE /* for O_NOFOLLOW */
 
-/* The table of known hashes: a file of sets, each with a few records. The hash of a range selects
- * its set. A record is written at once and has a checksum, so processes need no lock: a record that
- * two of them write, or that is damaged, is not found. */
+/* The table of known hashes: a file with a set-associative hash table. The key is a hash of a
+ * file_range_t. It selects a set of WAYS records, one of which may have the key. Processes need no
+ * lock, because each record has a checksum: a record that is damaged, or that two processes wrote
+ * at the same time, is not found. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static bool is_valid(const store_t *store, const record_t *record)
     return memcmp(check, record->check, sizeof check) == 0;
 }
 
-/* Reads the set of a range; records after the end of the file are zero. Returns its offset. */
+/* Reads the set that a key selects; records after the end of the file are zero. Returns the set's
+ * offset in the file. */
 static off_t read_set(const store_t *store, const uint64_t *range, record_t *out_records)
 {
     const off_t at = (off_t)(range[0] % SETS * WAYS * sizeof *out_records);
@@ -71,7 +73,8 @@ bool store_recall(const store_t *store, const file_range_t *range, uint64_t *out
     return false;
 }
 
-/* Writing beyond this limit would end the process. */
+/* False if the process's limit of file sizes (RLIMIT_FSIZE) is below the size of the table: a write
+ * beyond this limit would end the process. */
 static bool may_be_written(void)
 {
     struct rlimit limit;
@@ -91,7 +94,7 @@ void store_note(const store_t *store, const file_range_t *range, const uint64_t 
            memcmp(records[way].range, record.range, sizeof record.range) != 0)
         way++;
     if (way == WAYS) way = (int)(record.range[1] % WAYS);
-    /* Without room on the disk the hash is computed again next time. */
+    /* If this fails, such as on a full disk, the hash is computed again next time. */
     (void)!pwrite(store->memo, &record, sizeof record, at + (off_t)((size_t)way * sizeof record));
 }
 

@@ -104,7 +104,7 @@ typedef struct store {
 store_t *store_of(context_t *ctx);
 
 /* Opens a folder that only this user can write to, and makes it if necessary. Returns -1 if that is
- * not possible, or if the folder is on a file system of other machines. */
+ * not possible, or if the folder is on a remote file system. */
 int store_open_folder(const char *path);
 
 /* Reads the key of all hashes from the folder, or makes it if there is none or its file is

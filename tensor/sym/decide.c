@@ -1,11 +1,12 @@
-/* Decisions. If neither answer can be proven, the decision is made for the hints, and its condition
- * becomes a guard.
+/* Decides whether a relation between symbolic integers holds. If it can be neither proven nor
+ * disproven, the decision is made for the hints of the names (sym.h), and becomes a guard.
  *
- * A guard requires as little as possible, in the simplest form:
+ * The guard is simplified and made as weak as possible:
  *
- *   - minimum and maximum are first resolved to an operand:   T == min(32,T) is T <= 32
- *   - a factor of all terms is decided to be not 0 and divided out: 64*N == 8*H*N is H == 8
- *   - common numeric factors are divided out:                 24*N == 24 is N == 1 */
+ *   - a minimum or maximum is replaced by one of its operands:  T == min(32,T) becomes T <= 32
+ *   - a factor of all terms is divided out, after deciding that it is not 0:
+ *                                                        64*N == 8*H*N becomes H == 8
+ *   - common numeric factors are divided out:            24*N == 24 becomes N == 1 */
 #include "tensor/sym/sym_impl.h"
 
 #define MAX_ROUNDS 16
@@ -87,7 +88,8 @@ static int64_t resolve_extremes(sym_space_t *space, int64_t a)
 
 /* ---- factors ---- */
 
-/* Finds an atom that is a factor of all terms of a sum without constant; 0 if there is none. */
+/* Finds an atom that is a factor of all terms of a sum (two or more, no constant); 0 if there is
+ * none. */
 static int64_t common_atom(sym_space_t *space, const sym_poly_t *poly)
 {
     const int64_t *atoms = NULL;
@@ -165,9 +167,9 @@ static bool decide_by_hint(sym_space_t *space, sym_relation_t relation, int64_t 
 
 /* ---- proofs ---- */
 
-/* Multiplies the sum by d and replaces a term d*(n/d) by n or n-d+1, between which it is, such that
- * the result is a lower bound of the multiplied sum. Returns false if no term is a quotient by a
- * number d. */
+/* Makes a lower bound of d times the sum, without the sum's first quotient n/d by a number d. For
+ * this, d*(n/d), which is between n-d+1 and n, is replaced by n-d+1, or by n in a negative term.
+ * Returns false if no term is such a quotient. */
 static bool relax(sym_space_t *space, sym_poly_t *poly)
 {
     for (int i = 0; i < poly->n; i++) {

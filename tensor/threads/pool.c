@@ -1,9 +1,9 @@
 /* A caller publishes a loop in a slot. The loop's range of indices is divided into parts, one for
  * each member (the caller and the workers that help), and each part into chunks. Each member has a
  * cursor: a word with the number of the loop and the number of the member's chunks that were taken.
- * A thread takes a chunk with a compare-and-exchange on this word, which fails if the word has the
- * number of a later loop; so a late worker does no harm. The loop ends when all chunks are done.
- * Then nobody can take a chunk of it, so the caller may free the loop's data. */
+ * A thread takes a chunk with a compare-and-exchange on this word. This fails if the word has the
+ * number of a later loop, so a worker that is late takes nothing. The loop ends when all chunks are
+ * done. Then no thread can take a chunk of it, so the caller may free the loop's data. */
 #define _DEFAULT_SOURCE
 
 #include "tensor/threads/pool_impl.h"
@@ -34,7 +34,7 @@ enum {
     LINE = 64,
     MAX_CALLERS = 32, /* callers at the same time; further ones run their loops alone */
     MAX_MEMBERS = 256,
-    CHUNKS = 4 /* chunks of a part, if it has that many indices */
+    CHUNKS = 4 /* chunks of a part; fewer if the part has fewer indices */
 };
 
 /* Time that an idle worker spins before it sleeps. SPIN_NS is longer than the gap between two
@@ -91,11 +91,11 @@ static slot_t slots[MAX_CALLERS];
 static worker_t workers[MAX_MEMBERS];
 static atomic_int n_slots;      /* slots that have been used */
 static atomic_int n_workers;    /* workers that were started */
-static atomic_int n_wanted;     /* most workers requested so far; failed starts are not repeated */
+static atomic_int n_wanted;     /* most workers requested so far, even if some did not start */
 static atomic_int n_awake;      /* workers that are awake */
-static atomic_int n_alive;      /* workers that have not ended, for stop */
+static atomic_int n_alive;      /* workers that have not ended; stop waits for them */
 static atomic_int n_processors; /* 0: not known yet */
-static atomic_bool is_resting, is_stopped;
+static atomic_bool is_resting, is_stopped;               /* is_resting: see pool_rest */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while workers are started */
 
 static _Thread_local bool is_inside;
@@ -175,7 +175,7 @@ static void set_mode(unsigned mode)
 
 /* ---- chunks ---- */
 
-/* A member's view of a loop. */
+/* The fields of a slot as a member has read them. */
 typedef struct view {
     slot_t *slot;
     uint64_t loop;
@@ -236,8 +236,8 @@ static unsigned run_chunks(const view_t *view, int member)
 
 /* ---- workers ---- */
 
-/* Makes the worker a member of the loop. Returns the member's number; 0 if other threads already
- * are all members. */
+/* Makes the worker a member of the loop. Returns the member's number; 0 if the loop has no free
+ * member, or is over. */
 static int join(const view_t *view, int number)
 {
     for (int i = 0; i + 1 < view->n_members; i++) {
@@ -253,8 +253,8 @@ static int join(const view_t *view, int number)
     return 0;
 }
 
-/* Runs chunks of a loop. If the fields that are read here belong to a later loop than `loop`, join
- * or take_chunk fails. */
+/* Runs chunks of a loop. The fields that are read here may belong to a later loop than `loop`; then
+ * join or take_chunk fails, so they are not used. */
 static void help(slot_t *slot, uint64_t loop, int number)
 {
     const view_t view = {slot,
@@ -338,7 +338,7 @@ static void *work(void *user)
     (void)prctl(PR_SET_NAME, name, 0, 0, 0);
 #endif
     (void)threads_stay(worker->node, number);
-    omp_set_num_threads(1); /* for OpenMP regions inside of bodies */
+    omp_set_num_threads(1); /* for OpenMP regions in the bodies of loops */
     while (!atomic_load_explicit(&is_stopped, memory_order_relaxed)) {
         if (help_any(seen, number)) continue;
         const uint64_t end = context_now() + (n_in_vain < MAX_IN_VAIN ? SPIN_NS : SPIN_SHORT_NS);

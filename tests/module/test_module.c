@@ -53,7 +53,7 @@ static status_t forward_retained_weight(context_t *ctx, module_t *self, int n_in
     return STATUS_OK;
 }
 
-/* Ignores statuses: in a scope, the first failure is remembered. */
+/* Checks no status: the scope reports the first failure. */
 static status_t forward_careless(context_t *ctx, module_t *self, int n_in,
                                  const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -86,7 +86,7 @@ static status_t forward_child(context_t *ctx, module_t *self, int n_in, const te
     return module_run_child(ctx, self, "inner", in[0], out);
 }
 
-/* A method with a state. Returns the state and its first argument. */
+/* A method with a state. Returns the state, and the method's first argument if it has one. */
 static status_t run_pair(context_t *ctx, module_t *self, void *state, int n_in, datum_t *const *in,
                          int *n_out, datum_t **out)
 {

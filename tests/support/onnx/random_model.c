@@ -41,7 +41,7 @@ typedef struct draft {
     item_t values[MAX_VALUES];
     int n_values;
     int64_t n_symbols;
-    char texts[MAX_NODES * 6][64]; /* borrowed by the maker */
+    char texts[MAX_NODES * 6][64]; /* names, which the maker borrows */
     int n_texts;
 } draft_t;
 
@@ -66,7 +66,7 @@ static item_t *pick(draft_t *draft)
     return value;
 }
 
-/* Adds a value with the sizes of x, which the caller changes. */
+/* Adds a value with the sizes of x; the caller then changes them. */
 static item_t *add_value(draft_t *draft, const item_t *x)
 {
     item_t *value = &draft->values[draft->n_values];
@@ -81,7 +81,7 @@ static int64_t new_symbol(draft_t *draft)
     return -1 - draft->n_symbols++;
 }
 
-/* Adds a weight with numbers around `middle`; returns its name. */
+/* Adds a weight whose elements are spread around `middle`; returns its name. */
 static const char *weight(draft_t *draft, int rank, const int64_t *sizes, double middle)
 {
     static float elements[4096];
@@ -323,7 +323,7 @@ static const adder_t adders[] = {add_unary,     add_conv,   add_batch_norm, add_
                                  add_reduction, add_conv,   add_unary,      add_global_pool};
 enum { N_ADDERS = sizeof adders / sizeof *adders };
 
-/* Values that no node reads become the outputs. */
+/* Makes a model of 1 to MAX_NODES random nodes. Values that no node reads become its outputs. */
 static void draft_model(draft_t *draft)
 {
     static const int64_t channels[] = {1, 3, 7, 16, 17, 31};
