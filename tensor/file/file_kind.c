@@ -19,7 +19,7 @@ static const struct {
     {FILE_SAFETENSORS, 8, "{\"", 2, "a .safetensors file", "open it with safetensors_open"},
     {FILE_OTHER, 0, "version https://git-lfs", 23, "a pointer of Git LFS and not the file itself",
      "git lfs pull fetches the file"},
-    {FILE_OTHER, 0, "GGUF", 4, "a .gguf file", "this format is not supported yet"},
+    {FILE_GGUF, 0, "GGUF", 4, "a .gguf file", "open it with gguf_open"},
     {FILE_OTHER, 0, "PK\3\4", 4, "a zip archive, as torch.save and numpy.savez write",
      "export it as ONNX, safetensors or .npy"},
     {FILE_OTHER, 0, "\x80\2", 2, "a Python pickle", "export it as ONNX, safetensors or .npy"},

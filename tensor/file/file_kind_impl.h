@@ -9,6 +9,7 @@ typedef enum file_kind {
     FILE_TESSERA,
     FILE_NPY,
     FILE_SAFETENSORS,
+    FILE_GGUF,
     FILE_OTHER
 } file_kind_t;
 

@@ -42,6 +42,7 @@ static struct {
     prepared_t *prepared;
     parallel_t *parallel;
     safetensors_t *safetensors;
+    gguf_t *gguf;
     file_mapping_t *mapping;
     file_writer_t *writer;
     text_t text;
@@ -179,6 +180,26 @@ void objects_reset(void)
     context_clear_error(made.ctx);
 }
 
+/* A file with the number "0", the string "weight" and the tensor "x". */
+static void make_gguf(void)
+{
+    static const char bytes[] = "GGUF\3\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"
+                                "\1\0\0\0\0\0\0\0"
+                                "0\4\0\0\0\7\0\0\0"
+                                "\6\0\0\0\0\0\0\0"
+                                "weight\x8\0\0\0\1\0\0\0\0\0\0\0"
+                                "a"
+                                "\1\0\0\0\0\0\0\0"
+                                "x\0\0\0\0\x18\0\0\0\0\0\0\0\0\0\0\0";
+    static const char padding[32] = {5}; /* the tensor's byte is among the padding */
+    FILE *file = fopen("x.gguf", "wb");
+    if (file == NULL) return;
+    fwrite(bytes, 1, sizeof bytes - 1, file);
+    for (int i = 0; i < 2; i++) fwrite(padding, 1, sizeof padding, file);
+    fclose(file);
+    gguf_open(made.ctx, "x.gguf", &made.gguf);
+}
+
 void objects_make(void)
 {
     const allocator_t allocator = {.get = get, .put = put};
@@ -194,6 +215,7 @@ void objects_make(void)
     graph_add_param(made.builder, "self", &(graph_type_t){.kind = TYPE_MODULE});
     dispatch_select(ctx, ops_find("relu"), NULL, 1, made.info_list, POLICY_AUTO, &made.prepared);
     safetensors_open(ctx, "net.safetensors", &made.safetensors);
+    make_gguf();
     file_map(ctx, "net.safetensors", &made.mapping);
     file_write_begin(ctx, "written", &made.writer);
     made.text.ctx = ctx;
@@ -239,9 +261,9 @@ static const char *pick_text(unsigned choice)
     static char path[300];
     if (path[0] == '\0') memset(path, 'n', sizeof path - 1);
     static const char *const texts[] = {
-        "forward",  "weight", "x",   "0.weight",    "net.safetensors",
-        "relu",     "aBcd8b", "0",   "net.tessera", "x.npy",
-        "\x1b[31m", "",       "a.b", "\xff\xfe"};
+        "forward", "weight",   "x",      "0.weight", "net.safetensors",
+        "x.gguf",  "relu",     "aBcd8b", "0",        "net.tessera",
+        "x.npy",   "\x1b[31m", "",       "a.b",      "\xff\xfe"};
     const unsigned n = sizeof texts / sizeof texts[0];
     return choice % (n + 1) == n ? path : texts[choice % (n + 1)];
 }
@@ -277,6 +299,7 @@ static void *pick_pointer(const char *type, unsigned choice)
         {"prepared_t *", made.prepared},
         {"parallel_t *", made.parallel},
         {"safetensors_t *", made.safetensors},
+        {"gguf_t *", made.gguf},
         {"file_mapping_t *", made.mapping},
         {"file_writer_t *", made.writer},
         {"text_t *", &made.text},

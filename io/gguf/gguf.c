@@ -1,0 +1,236 @@
+/* Opens GGUF files, and reads their values and tensors. */
+#include "io/gguf/gguf.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/gguf/gguf_impl.h"
+#include "tensor/file/file_kind_impl.h"
+#include "tensor/tensor_impl.h"
+#include "tensor/threads/threads_impl.h"
+
+/* ---- opening ---- */
+
+static status_t open_into(context_t *ctx, const char *path, gguf_t *file)
+{
+    TRY(context_string(ctx, path, &file->path));
+    TRY(file_map(ctx, path, &file->mapping));
+    file->bytes = file_bytes(file->mapping);
+    file->n_bytes = file_size(file->mapping);
+    TRY(file_check_kind(ctx, "gguf", path, FILE_GGUF, file->bytes, file->n_bytes));
+    return gguf_read_header(ctx, file);
+}
+
+status_t gguf_open(context_t *ctx, const char *path, gguf_t **out_file)
+{
+    gguf_t *file = NULL;
+    TRY(context_output(ctx, "gguf_open", out_file));
+    if (path == NULL) return context_null(ctx, "gguf_open", "path");
+    TRY(context_get_zeroed(ctx, sizeof *file, "a GGUF file", &file));
+    file->allocator = *context_allocator(ctx);
+    status_t status = open_into(ctx, path, file);
+    if (status == STATUS_OK)
+        *out_file = file;
+    else
+        gguf_close(file);
+    return status;
+}
+
+/* Frees what a handle owns, which its public structs declare const. */
+static void put(const gguf_t *file, const void *owned)
+{
+    void *block = NULL;
+    memcpy(&block, &owned, sizeof block);
+    allocator_put(&file->allocator, block);
+}
+
+void gguf_close(gguf_t *file)
+{
+    if (file == NULL) return;
+    for (int i = 0; i < file->n_values; i++) {
+        const gguf_value_t *value = &file->values[i];
+        if (value->strings != NULL && !value->is_array) put(file, value->strings->text);
+        put(file, value->strings);
+        put(file, value->key);
+    }
+    for (int i = 0; i < file->n_items; i++) put(file, file->items[i].info.name);
+    allocator_t allocator = file->allocator;
+    allocator_put(&allocator, file->values);
+    allocator_put(&allocator, file->items);
+    allocator_put(&allocator, file->values_by_key);
+    allocator_put(&allocator, file->items_by_name);
+    allocator_put(&allocator, file->path);
+    file_release(file->mapping);
+    allocator_put(&allocator, file);
+}
+
+/* ---- contents ---- */
+
+const char *gguf_path(const gguf_t *file)
+{
+    return file != NULL ? file->path : NULL;
+}
+
+int gguf_n_values(const gguf_t *file)
+{
+    return file != NULL ? file->n_values : 0;
+}
+
+const gguf_value_t *gguf_value(const gguf_t *file, int index)
+{
+    return index >= 0 && index < gguf_n_values(file) ? &file->values[index] : NULL;
+}
+
+static int compare_to_value(const void *key, const void *value)
+{
+    return strcmp(key, (*(gguf_value_t *const *)value)->key);
+}
+
+const gguf_value_t *gguf_find_value(const gguf_t *file, const char *key)
+{
+    if (key == NULL || gguf_n_values(file) == 0) return NULL;
+    gguf_value_t *const *found = bsearch(key, file->values_by_key, (size_t)file->n_values,
+                                         sizeof *file->values_by_key, compare_to_value);
+    return found != NULL ? *found : NULL;
+}
+
+int gguf_count(const gguf_t *file)
+{
+    return file != NULL ? file->n_items : 0;
+}
+
+const gguf_info_t *gguf_info(const gguf_t *file, int index)
+{
+    return index >= 0 && index < gguf_count(file) ? &file->items[index].info : NULL;
+}
+
+static int compare_to_item(const void *name, const void *item)
+{
+    return strcmp(name, (*(gguf_item_t *const *)item)->info.name);
+}
+
+static const gguf_item_t *find_item(const gguf_t *file, const char *name)
+{
+    if (name == NULL || gguf_count(file) == 0) return NULL;
+    gguf_item_t *const *found = bsearch(name, file->items_by_name, (size_t)file->n_items,
+                                        sizeof *file->items_by_name, compare_to_item);
+    return found != NULL ? *found : NULL;
+}
+
+const gguf_info_t *gguf_find(const gguf_t *file, const char *name)
+{
+    const gguf_item_t *item = find_item(file, name);
+    return item != NULL ? &item->info : NULL;
+}
+
+/* ---- reading metadata ---- */
+
+/* Finds a single value; NULL if there is none. `wanted` says what the caller can read. */
+static status_t find_single(context_t *ctx, const char *op, const gguf_t *file, const char *key,
+                            bool is_text, const char *wanted, const gguf_value_t **out_value)
+{
+    if (file == NULL) return context_null(ctx, op, "file");
+    if (key == NULL) return context_null(ctx, op, "key");
+    const gguf_value_t *value = gguf_find_value(file, key);
+    *out_value = value;
+    if (value == NULL) return STATUS_OK;
+    if (value->is_array || (value->dtype == DTYPE_NONE) != is_text)
+        FAIL(ctx, STATUS_CORRUPT, "%s: %s, \"%.100s\" is %s%s, must be %s", op, file->path, key,
+             value->is_array ? "an array of " : "",
+             value->dtype == DTYPE_NONE ? "string" : dtype_name(value->dtype), wanted);
+    return STATUS_OK;
+}
+
+status_t gguf_integer(context_t *ctx, const gguf_t *file, const char *key, int64_t *inout_value)
+{
+    const gguf_value_t *value = NULL;
+    if (inout_value == NULL) return context_null(ctx, "gguf_integer", "inout_value");
+    TRY(find_single(ctx, "gguf_integer", file, key, false, "an integer", &value));
+    if (value == NULL) return STATUS_OK;
+    if (dtype_is_floating(value->dtype))
+        FAIL(ctx, STATUS_CORRUPT, "gguf_integer: %s, \"%.100s\" is %s, must be an integer",
+             file->path, key, dtype_name(value->dtype));
+    const int64_t number = dtype_load_integer(value->dtype, value->elements);
+    if (value->dtype == DTYPE_U64 && number < 0)
+        FAIL(ctx, STATUS_CORRUPT, "gguf_integer: %s, \"%.100s\" is %" PRIu64 ", at most 2^63 - 1",
+             file->path, key, (uint64_t)number);
+    *inout_value = number;
+    return STATUS_OK;
+}
+
+status_t gguf_number(context_t *ctx, const gguf_t *file, const char *key, double *inout_value)
+{
+    const gguf_value_t *value = NULL;
+    if (inout_value == NULL) return context_null(ctx, "gguf_number", "inout_value");
+    TRY(find_single(ctx, "gguf_number", file, key, false, "a number", &value));
+    if (value != NULL) *inout_value = dtype_load(value->dtype, value->elements);
+    return STATUS_OK;
+}
+
+status_t gguf_text(context_t *ctx, const gguf_t *file, const char *key, const char **inout_text)
+{
+    const gguf_value_t *value = NULL;
+    if (inout_text == NULL) return context_null(ctx, "gguf_text", "inout_text");
+    TRY(find_single(ctx, "gguf_text", file, key, true, "a string", &value));
+    if (value != NULL) *inout_text = value->strings->text;
+    return STATUS_OK;
+}
+
+/* ---- reading tensors ---- */
+
+typedef struct widening {
+    const gguf_type_t *type;
+    const unsigned char *blocks;
+    float *elements;
+} widening_t;
+
+static void widen_blocks(void *user, int64_t first, int64_t last)
+{
+    const widening_t *widening = user;
+    const gguf_type_t *type = widening->type;
+    for (int64_t i = first; i < last; i++)
+        type->widen(widening->blocks + i * type->n_bytes, widening->elements + i * type->block);
+}
+
+/* Makes a dense tensor: of widened elements, or a copy. */
+static status_t copy_elements(context_t *ctx, const gguf_t *file, const gguf_item_t *item,
+                              const tensor_info_t *dense, tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    void *elements = NULL;
+    TRY(tensor_make(ctx, dense, &tensor));
+    status_t status = tensor_writable(ctx, tensor, &elements);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    const size_t n_bytes = item->info.n_bytes;
+    if (n_bytes > 0 && item->type->widen != NULL) {
+        widening_t widening = {item->type, file->bytes + item->info.offset, elements};
+        const int64_t n = (int64_t)(n_bytes / (size_t)item->type->n_bytes);
+        threads_share(threads_for(ctx, n * item->type->block), n, widen_blocks, &widening);
+    } else if (n_bytes > 0) {
+        memcpy(elements, file->bytes + item->info.offset, n_bytes);
+    }
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+status_t gguf_tensor(context_t *ctx, const gguf_t *file, const char *name, tensor_t **out_tensor)
+{
+    TRY(context_output(ctx, "gguf_tensor", out_tensor));
+    if (file == NULL) return context_null(ctx, "gguf_tensor", "file");
+    if (name == NULL) return context_null(ctx, "gguf_tensor", "name");
+    const gguf_item_t *item = find_item(file, name);
+    REQUIRE(ctx, item != NULL, "gguf_tensor: \"%.100s\" is no tensor of %s", name, file->path);
+    const gguf_info_t *info = &item->info;
+    if (info->dtype == DTYPE_NONE)
+        FAIL(ctx, STATUS_UNSUPPORTED, "gguf_tensor: \"%.100s\" of %s has elements of type %s", name,
+             file->path, info->type);
+    TRY(tensor_check(ctx, "gguf_tensor", info->dtype, info->rank, info->sizes));
+    tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
+    const bool is_shared = item->type->widen == NULL && info->n_bytes > 0 &&
+                           info->offset % dtype_size(info->dtype) == 0;
+    if (is_shared) return file_tensor(ctx, file->mapping, info->offset, &dense, out_tensor);
+    return copy_elements(ctx, file, item, &dense, out_tensor);
+}
