@@ -172,8 +172,10 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
                         .data = operands.data,
                         .out = infos};
     double worst = 0.0;
+    interrupt_begin(ctx, "dispatch_verify");
     for (int i = 0; status == STATUS_OK && i < n_out; i++)
         status = verify_output(ctx, &call, i, out[i], n, &worst);
+    status = interrupt_end(ctx, status);
     for (int i = 0; i < n_in; i++) tensor_drop(operands.dense[i]);
     if (status == STATUS_OK) *out_error = worst;
     return status;

@@ -94,6 +94,21 @@ roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample)
     return taps;
 }
 
+roi_bin_t roi_find_bin(const roi_side_t *side, int64_t row, int64_t column)
+{
+    roi_bin_t bin = {.side = side, .index = {row, column}, .least = -INFINITY};
+    for (int d = 0; d < 2; d++) {
+        const int64_t n = (int64_t)side[d].n_samples;
+        while (bin.first[d] < n && roi_find_taps(&side[d], bin.index[d], bin.first[d]).is_outside)
+            bin.first[d]++;
+        bin.last[d] = bin.first[d];
+        while (bin.last[d] < n && !roi_find_taps(&side[d], bin.index[d], bin.last[d]).is_outside)
+            bin.last[d]++;
+        if (bin.last[d] - bin.first[d] < n) bin.least = 0.0;
+    }
+    return bin;
+}
+
 /* Result of a bin; 0 if it has no samples. */
 static double combine(int mode, double sum, double largest, double n)
 {
@@ -111,23 +126,24 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     const int64_t box = index[0];
     int64_t at[] = {(int64_t)spec_at(call, ROI_IMAGES, &box), index[1], 0, 0};
     roi_side_t side[2];
-    double sum = 0.0, largest = -INFINITY;
+    double sum = 0.0;
     for (int d = 0; d < 2; d++) {
         const int64_t low[] = {box, 1 - d}, high[] = {box, 3 - d};
         side[d] = roi_find_side(attrs, x->dtype, spec_at(call, ROI_BOXES, low),
                                 spec_at(call, ROI_BOXES, high), attrs->output_size[d],
                                 x->sizes[2 + d]);
     }
-    for (int64_t i = 0; i < (int64_t)side[0].n_samples; i++)
-        for (int64_t k = 0; k < (int64_t)side[1].n_samples; k++) {
+    const roi_bin_t bin = roi_find_bin(side, index[2], index[3]);
+    double largest = bin.least;
+    for (int64_t i = bin.first[0]; i < bin.last[0]; i++)
+        for (int64_t k = bin.first[1]; k < bin.last[1]; k++) {
             const roi_taps_t rows = roi_find_taps(&side[0], index[2], i);
             const roi_taps_t columns = roi_find_taps(&side[1], index[3], k);
-            const bool is_outside = rows.is_outside || columns.is_outside;
             for (int tap = 0; tap < 4; tap++) {
                 at[2] = rows.index[tap / 2];
                 at[3] = columns.index[tap % 2];
                 const double weight = rows.weight[tap / 2] * columns.weight[tap % 2];
-                const double value = is_outside ? 0.0 : weight * spec_at(call, ROI_X, at);
+                const double value = weight * spec_at(call, ROI_X, at);
                 sum += value;
                 largest = value > largest || isnan(value) ? value : largest;
             }
@@ -146,17 +162,16 @@ static double pixel(dtype_t dtype, const char *plane, int64_t i)
 static double pool_bin(int mode, dtype_t dtype, const char *plane, const roi_side_t *side,
                        int64_t p, int64_t q)
 {
-    const int64_t n_rows = (int64_t)side[0].n_samples, n_columns = (int64_t)side[1].n_samples;
-    double sum = 0.0, largest = -INFINITY;
-    for (int64_t i = 0; i < n_rows; i++) {
+    const roi_bin_t bin = roi_find_bin(side, p, q);
+    double sum = 0.0, largest = bin.least;
+    for (int64_t i = bin.first[0]; i < bin.last[0]; i++) {
         const roi_taps_t rows = roi_find_taps(&side[0], p, i);
-        for (int64_t k = 0; k < n_columns; k++) {
+        for (int64_t k = bin.first[1]; k < bin.last[1]; k++) {
             const roi_taps_t columns = roi_find_taps(&side[1], q, k);
-            const bool is_outside = rows.is_outside || columns.is_outside;
             for (int tap = 0; tap < 4; tap++) {
                 const int64_t at = rows.index[tap / 2] * side[1].size + columns.index[tap % 2];
                 const double weight = rows.weight[tap / 2] * columns.weight[tap % 2];
-                const double value = is_outside ? 0.0 : weight * pixel(dtype, plane, at);
+                const double value = weight * pixel(dtype, plane, at);
                 sum += value;
                 largest = value > largest || isnan(value) ? value : largest;
             }

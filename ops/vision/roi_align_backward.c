@@ -1,6 +1,7 @@
 /* Gradient of roi_align's images: each bin adds its gradient to the pixels of its samples, times
  * their weights. In mode max, only one pixel gets the gradient: the first one whose product with
- * its weight is the largest, or the last one with NaN. */
+ * its weight is the largest, or the last one with NaN. No pixel gets it if the largest value is the 0
+ * of a sample outside the image. */
 #include <math.h>
 #include <string.h>
 
@@ -29,25 +30,35 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- a bin: all pixels of its samples, with their weights ---- */
+/* ---- a bin: the pixels of its samples, with their weights ---- */
 
-typedef struct bin {
-    const roi_side_t *side; /* [0]: height, [1]: width */
-    int64_t p, q;
-} bin_t;
+/* One of the four pixels (tap 0 to 3) next to a sample. */
+typedef struct tap {
+    int64_t row, column;
+    double weight;
+} tap_t;
 
-/* Finds pixel `tap` (0 to 3) of the sample in row i and column k of a bin. Returns false if the
- * sample is outside. */
-static bool find_pixel(const bin_t *bin, int64_t i, int64_t k, int tap, int64_t *out_at,
-                       double *out_weight)
+static int64_t count_taps(const roi_bin_t *bin)
 {
-    const roi_taps_t rows = roi_find_taps(&bin->side[0], bin->p, i);
-    const roi_taps_t columns = roi_find_taps(&bin->side[1], bin->q, k);
-    if (rows.is_outside || columns.is_outside) return false;
-    out_at[0] = rows.index[tap / 2];
-    out_at[1] = columns.index[tap % 2];
-    *out_weight = rows.weight[tap / 2] * columns.weight[tap % 2];
-    return true;
+    return 4 * (bin->last[0] - bin->first[0]) * (bin->last[1] - bin->first[1]);
+}
+
+/* Tap `i` of count_taps. */
+static tap_t tap_at(const roi_bin_t *bin, int64_t i)
+{
+    const int64_t n_columns = bin->last[1] - bin->first[1], sample = i / 4;
+    const int tap = (int)(i % 4);
+    const roi_taps_t rows = roi_find_taps(&bin->side[0], bin->index[0],
+                                          bin->first[0] + sample / n_columns);
+    const roi_taps_t columns = roi_find_taps(&bin->side[1], bin->index[1],
+                                             bin->first[1] + sample % n_columns);
+    return (tap_t){rows.index[tap / 2], columns.index[tap % 2],
+                   rows.weight[tap / 2] * columns.weight[tap % 2]};
+}
+
+static double count_samples(const roi_bin_t *bin)
+{
+    return bin->side[0].n_samples * bin->side[1].n_samples;
 }
 
 /* ---- specification ---- */
@@ -65,27 +76,23 @@ static void spec_sides(const spec_call_t *call, int64_t box, roi_side_t *out_sid
 }
 
 /* Derivative of a bin with respect to the pixel at `index`. */
-static double spec_share(const spec_call_t *call, const bin_t *bin, const int64_t *index)
+static double spec_share(const spec_call_t *call, const roi_bin_t *bin, const int64_t *index)
 {
     const roi_align_attrs_t *attrs = call->attrs;
-    const int64_t n_rows = (int64_t)bin->side[0].n_samples;
-    const int64_t n_columns = (int64_t)bin->side[1].n_samples;
-    double sum = 0.0, largest = -INFINITY, of_largest = 0.0;
-    for (int64_t s = 0; s < 4 * n_rows * n_columns; s++) {
-        int64_t at[] = {index[0], index[1], 0, 0};
-        double weight = 0.0, value = 0.0;
-        const bool is_inside = find_pixel(bin, s / 4 / n_columns, s / 4 % n_columns, (int)(s % 4),
-                                          &at[2], &weight);
-        const bool is_here = is_inside && at[2] == index[2] && at[3] == index[3];
-        if (is_here) sum += weight;
+    double sum = 0.0, largest = bin->least, of_largest = 0.0;
+    for (int64_t i = 0; i < count_taps(bin); i++) {
+        const tap_t tap = tap_at(bin, i);
+        const bool is_here = tap.row == index[2] && tap.column == index[3];
+        if (is_here) sum += tap.weight;
         if (attrs->mode != ROI_ALIGN_MAX) continue;
-        if (is_inside) value = weight * spec_at(call, ROI_X, at);
+        const int64_t at[] = {index[0], index[1], tap.row, tap.column};
+        const double value = tap.weight * spec_at(call, ROI_X, at);
         if (!(value > largest || isnan(value))) continue;
         largest = value;
-        of_largest = is_here ? weight : 0.0;
+        of_largest = is_here ? tap.weight : 0.0;
     }
-    if (n_rows * n_columns <= 0) return 0.0;
-    return attrs->mode == ROI_ALIGN_MAX ? of_largest : sum / (double)(n_rows * n_columns);
+    if (count_samples(bin) <= 0.0) return 0.0;
+    return attrs->mode == ROI_ALIGN_MAX ? of_largest : sum / count_samples(bin);
 }
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
@@ -98,8 +105,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
         if ((int64_t)spec_at(call, ROI_IMAGES, &box) != index[0]) continue;
         spec_sides(call, box, side);
         for (int64_t bin = 0; bin < grad->sizes[2] * grad->sizes[3]; bin++) {
-            const bin_t place = {side, bin / grad->sizes[3], bin % grad->sizes[3]};
-            const int64_t at[] = {box, index[1], place.p, place.q};
+            const roi_bin_t place = roi_find_bin(side, bin / grad->sizes[3], bin % grad->sizes[3]);
+            const int64_t at[] = {box, index[1], place.index[0], place.index[1]};
             sum += spec_at(call, ROI_GRAD, at) * spec_share(call, &place, index);
         }
     }
@@ -129,29 +136,24 @@ static double pixel(dtype_t dtype, const char *plane, int64_t i)
 }
 
 /* Adds a bin's gradient to its pixels in `sums`. Mode max reads the pixels of x, a plane. */
-static void give_bin(int mode, dtype_t dtype, const bin_t *bin, double grad, const char *x,
+static void give_bin(int mode, dtype_t dtype, const roi_bin_t *bin, double grad, const char *x,
                      double *sums)
 {
-    const int64_t n_rows = (int64_t)bin->side[0].n_samples;
-    const int64_t n_columns = (int64_t)bin->side[1].n_samples;
-    const double part = grad / (double)(n_rows * n_columns);
-    double largest = -INFINITY, of_largest = 0.0;
+    const double part = grad / count_samples(bin);
+    double largest = bin->least, of_largest = 0.0;
     int64_t place = 0;
-    for (int64_t s = 0; s < 4 * n_rows * n_columns; s++) {
-        int64_t at[2] = {0};
-        double weight = 0.0, value = 0.0;
-        const bool is_inside = find_pixel(bin, s / 4 / n_columns, s / 4 % n_columns, (int)(s % 4),
-                                          at, &weight);
-        const int64_t i = at[0] * bin->side[1].size + at[1];
+    for (int64_t i = 0; i < count_taps(bin); i++) {
+        const tap_t tap = tap_at(bin, i);
+        const int64_t at = tap.row * bin->side[1].size + tap.column;
         if (mode != ROI_ALIGN_MAX) {
-            if (is_inside) sums[i] += weight * part;
+            sums[at] += tap.weight * part;
             continue;
         }
-        if (is_inside) value = weight * pixel(dtype, x, i);
+        const double value = tap.weight * pixel(dtype, x, at);
         if (!(value > largest || isnan(value))) continue;
         largest = value;
-        of_largest = is_inside ? weight : 0.0;
-        place = i;
+        of_largest = tap.weight;
+        place = at;
     }
     if (of_largest != 0.0) sums[place] += of_largest * grad;
 }
@@ -172,7 +174,7 @@ static void give_plane(const prepared_t *prepared, void *const *in, int64_t plan
         if (roi_image_at(index_type, in[ROI_IMAGES], box) != plane / channels) continue;
         roi_find_sides(prepared, in[ROI_BOXES], box, side);
         for (int64_t bin = 0; bin < n_bins; bin++) {
-            const bin_t place = {side, bin / grad->sizes[3], bin % grad->sizes[3]};
+            const roi_bin_t place = roi_find_bin(side, bin / grad->sizes[3], bin % grad->sizes[3]);
             const int64_t at = (box * channels + plane % channels) * n_bins + bin;
             give_bin(attrs->mode, x->dtype, &place, pixel(x->dtype, in[ROI_GRAD], at), src, sums);
         }

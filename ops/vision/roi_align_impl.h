@@ -30,6 +30,16 @@ typedef struct roi_taps {
 } roi_taps_t;
 roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample);
 
+/* One bin. Only the samples in rows first[0] to last[0] - 1 and columns first[1] to last[1] - 1 are
+ * read: the others are outside and count as 0. A large box has millions of them. */
+typedef struct roi_bin {
+    const roi_side_t *side; /* [0]: height, [1]: width */
+    int64_t index[2];
+    int64_t first[2], last[2];
+    double least; /* lower bound of the maximum: 0 if a sample is outside, else -infinity */
+} roi_bin_t;
+roi_bin_t roi_find_bin(const roi_side_t *side, int64_t row, int64_t column);
+
 /* Used by `run`: the height and width of a box; the index of its image; checks of all boxes. */
 void roi_find_sides(const prepared_t *prepared, const void *boxes, int64_t box,
                     roi_side_t *out_sides);

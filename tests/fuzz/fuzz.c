@@ -26,6 +26,7 @@
 
 #define MAX_ELEMENTS 4096 /* a larger graph does not run */
 #define MAX_NODES 64
+#define MAX_SECONDS 3 /* per call; some specifications take minutes for large windows */
 #define MAX_IN 16
 
 /* ---- failures ---- */
@@ -94,7 +95,8 @@ context_t *fuzz_begin(size_t max_bytes, long max_requests)
     context_t *ctx = NULL;
     keep_engine();
     limits = (struct limits){.max_bytes = max_bytes, .max_requests = max_requests};
-    context_options_t options = {.allocator = &allocator, .n_threads = 1};
+    context_options_t options = {
+        .allocator = &allocator, .n_threads = 1, .limit_seconds = MAX_SECONDS};
     FUZZ_CHECK(context_create(&options, &ctx) == STATUS_OK, "no context");
     return ctx;
 }
