@@ -291,8 +291,8 @@ static status_t run_all(context_t *ctx, const graph_t *graph, const char *const 
 
 /* ---- graphs for many sizes ---- */
 
-/* The graph at these sizes, with names. If a node rejects the sizes, *out_graph is NULL and the
- * error is appended to `reason`, unless that is NULL or not empty. */
+/* Makes the graph at these sizes; named sizes keep their names. If a node rejects the sizes,
+ * *out_graph is NULL and the error is appended to `reason`, unless that is NULL or not empty. */
 static status_t try_sizes(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                           text_t *reason, graph_t **out_graph)
 {
@@ -341,8 +341,8 @@ static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t 
     return status;
 }
 
-/* Runs the passes on a graph that becomes valid only for the sizes in its types. reason: the cause,
- * or "". */
+/* Fixes the graph's sizes to those in its types, with this reason ("": none), and runs the passes
+ * on it. */
 static status_t run_closed(context_t *ctx, const graph_t *graph, const char *const *names,
                            const pass_options_t *options, const char *reason, graph_t **out_graph)
 {

@@ -9,8 +9,8 @@
 
 TESSERA_BEGIN
 
-/* A weight that a run reads, and the result of the graph (its gradient) with which it is updated
- * between runs. After an update, the weight has the format of this result. */
+/* A weight that a run reads and that is updated between runs. `result` is the result of the graph
+ * that is its gradient. After an update, the weight has the format of this result. */
 typedef struct pass_stepped {
     const char *path; /* path of the attribute */
     int result;
@@ -64,7 +64,7 @@ typedef struct pass_options {
     bool has_rounding_error;
     int n_stepped;
     const pass_stepped_t *stepped; /* weights updated between runs; `layout` counts a reorder in
-                                      every run if it chooses a format other than the update's */
+                                      every run if its format is not that of the update */
     bool knows_self; /* `fold_quantize` may read scales from attributes of self; for graphs imported
                         together with self */
     bool names_kernels; /* out_layout includes the kernel wherever an operator has competing

@@ -3,13 +3,15 @@
  *
  *   out[i][r][o] = act(bias[o] + addend[i][r][o] + sum(c) x[i][r][c] * weight[o][c])
  *
- * x, the weight and the result are split into quarters, by halves of rows, inputs and outputs. The
- * sums of quarters of x (the sources) and of the weight are computed in parts that fit in the
- * second-level cache; sums of products are computed in registers. Row r of the first half is paired
- * with row r of the last half. The rounding error of a result is small compared with the largest
- * results of both rows, but not always compared with the result itself. Therefore pairs of rows are
- * multiplied separately, with 8 products, if their largest elements differ by more than a factor of
- * 2^STRASSEN_APART_BITS, or if they have elements that are not finite.
+ * Rows, inputs and outputs are halved, which divides x, the weight and the result into quarters.
+ * The sums of quarters of x (the sources) and of the weight are computed in parts that fit in the
+ * second-level cache; sums of products are computed in registers.
+ *
+ * Some rows are computed without Strassen's algorithm, with 8 products. The algorithm adds row r of
+ * the first half to row r of the last half, so its rounding error is small compared with the
+ * largest results of both rows, but not always compared with a smaller result. Therefore this pair
+ * of rows is multiplied separately if the rows' largest elements differ by more than a factor of
+ * 2^STRASSEN_APART_BITS, or if an element is not finite.
  *
  * The rows are those of a matrix, or the pixels of images in blocks of channels. */
 #ifndef TESSERA_KERNELS_LINEAR_STRASSEN_IMPL_H
@@ -27,7 +29,7 @@ typedef struct strassen {
     int64_t n_inputs, n_outputs; /* see strassen_fits */
     const float *x;
     int64_t x_image, x_row, x_block; /* strides in elements: of images, rows, vectors of inputs */
-    int64_t line_rows, x_line;       /* rows of an image that form a line; stride of lines in x */
+    int64_t line_rows, x_line; /* rows that are x_row apart: pixels of a line; stride of lines */
     const float *weight; /* [outputs / weight_outputs][inputs][weight_outputs]; weight_outputs is a
                             multiple of lanes */
     int64_t weight_outputs;
@@ -36,15 +38,16 @@ typedef struct strassen {
     const float *addend;  /* in the format of out; may be out; or NULL */
     bool is_clamped;      /* results are clamped to lower and upper; relu: 0 and infinity */
     float lower, upper;
-    /* Called for n adjacent finished elements that begin at this row (counted over all images) and
-     * column; may change them. Or NULL. */
+    /* NULL, or a function that may change n adjacent results. They begin at this row (counted over
+     * all images) and column. */
     void (*finish)(const void *user, int64_t row, int64_t column, int64_t n, float *values);
     const void *user;
     float *out;                            /* may not be x */
     int64_t out_image, out_row, out_block; /* one of out_row and out_block is the number of lanes */
 } strassen_t;
 
-/* True if half of the inputs fill vectors, and half of the outputs fill pairs of vectors. */
+/* True if half of the inputs is a whole number of vectors, and half of the outputs a whole number
+ * of pairs of vectors. */
 bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa);
 
 /* Computes the product on at most n_threads threads; isa_has(isa) must be true. scratch is
@@ -68,7 +71,8 @@ double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads);
  * STRASSEN_WEIGHTS sums do not compete for the same sets of the cache. */
 #define STRASSEN_WEIGHT(n_inputs, lanes) (((n_inputs)*STRASSEN_VECTORS + 5) * (lanes))
 
-/* Elements of the sources of a tile, after one vector for a flag. */
+/* Elements of a tile's buffer: a vector that holds a flag (rows are multiplied separately), then
+ * the sources. */
 #define STRASSEN_TILE(n_inputs, n_rows, lanes)                                                     \
     ((STRASSEN_SOURCES * (n_inputs) * (n_rows)) + (lanes))
 

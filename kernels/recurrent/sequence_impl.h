@@ -8,9 +8,9 @@
  *
  * State elements are in blocks of one vector (lanes = isa_lanes). Weight [gates * elements][inputs]
  * is packed as [blocks][inputs][gates][lanes], with zero padding, so all gates of a block are
- * adjacent. Each thread computes the same blocks in every step, up and down alternately, because
- * the weights that it read last are still in its L2 cache. Products with x are computed for several
- * steps at once.
+ * adjacent. Each thread computes the same blocks in every step. It begins each step with the blocks
+ * that it computed last, because their weights are still in its L2 cache. Products with x are
+ * computed for several steps at once.
  *
  * lstm can use Strassen's algorithm (kernels/linear/strassen_impl.h), which divides matrices into
  * quarters. A quarter of the weight has half of the inputs, and gates (i, f) or (g, o). The packed
@@ -58,7 +58,7 @@ bool sequence_weight_elements(sequence_cell_t cell, int64_t n_elements, int64_t 
 void sequence_pack(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, int64_t lanes,
                    const float *weight, float *out);
 
-/* Packing for by_strassen: whether the sizes allow it, then like the two functions above.
+/* The same for by_strassen. sequence_has_halves: true if the sizes allow by_strassen.
  * sequence_pack_halves writes all of `out`. */
 bool sequence_has_halves(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, int64_t lanes);
 bool sequence_halves_elements(int64_t n_elements, int64_t n_inputs, int64_t *out_n);
@@ -83,10 +83,10 @@ static inline int sequence_gates(sequence_cell_t cell)
 /* Steps [first_step, last_step) of a run. Rows of x are ordered [steps][sequences]. */
 typedef struct sequence_run {
     const sequence_t *sequence;
-    int64_t lanes, n_blocks, n_rows; /* n_rows: maximum for the steps computed at once */
+    int64_t lanes, n_blocks, n_rows; /* n_rows: most rows of x that are multiplied at once */
     int64_t x_stride, state_stride;
     float *x;       /* copied rows; unused by_strassen */
-    float *sources; /* by_strassen: per thread, factors made of x or of h */
+    float *sources; /* by_strassen: each thread's sums of quarters of x or h */
     int64_t sources_of_thread;
     float *sums;       /* W x and biases: [blocks][rows][gates][lanes] */
     float *bias;       /* [blocks][gates][lanes] */
@@ -110,7 +110,7 @@ static inline int64_t sequence_row(const sequence_run_t *run, int64_t row)
 /* Loops of one ISA for blocks [first, last). `project` multiplies all rows of x in a run by W;
  * `step` computes one step. */
 typedef struct sequence_loops {
-    int n_rows; /* by_strassen: rows in half a tile */
+    int n_rows; /* by_strassen: pairs of rows in a tile */
     void (*project)(const sequence_run_t *run, int64_t first, int64_t last);
     void (*step)(const sequence_run_t *run, int64_t step, int64_t first, int64_t last);
 } sequence_loops_t;

@@ -1,14 +1,16 @@
-/* Solves a cost network (cost_network_impl.h): bounds the cost by eliminating variables, then
- * improves the choice one variable at a time.
+/* Solves a cost network (cost_network_impl.h): bucket elimination finds a choice and a lower bound
+ * of the cost; then the choice is improved one variable at a time.
  *
  * All costs are in tables over a few variables. Eliminating a variable adds up the tables that
  * contain it and takes the minimum over its values, which leaves a table over its neighbours. After
- * the last variable the minimum is the least total cost, and walking back gives the choice. The
- * next variable is the one whose elimination leaves the smallest table; a heap finds it. If a sum
- * of tables would have more than TABLE_MAX elements, the tables are divided into groups, and the
- * minimum of each group's sum is taken separately. The sum of these minima is at most the cost of
- * any choice: a lower bound. Before that, each group's minimum for a value is replaced by the
- * groups' mean, which raises the bound. */
+ * the last variable, the minimum is the least total cost. Walking back, the variables get their
+ * values in reverse order. The variable to eliminate next is the one that leaves the smallest
+ * table; a heap finds it.
+ *
+ * If a sum of tables would have more than TABLE_MAX elements, the tables are divided into groups
+ * (mini-buckets), and the minimum of each group's sum is taken separately. The sum of these minima
+ * is a lower bound of the cost of any choice. To raise this bound, costs are first moved between
+ * the groups until their minima are equal, for each value of the variable. */
 #include <math.h>
 #include <string.h>
 
@@ -64,7 +66,7 @@ double network_cost(const network_t *network, const int *chosen)
 /* The costs of all combinations of its variables' values; the last variable varies fastest. */
 typedef struct cost_table {
     int n, variables[SCOPE_MAX];
-    int bucket, group; /* variable whose elimination used it, or -1; its group then */
+    int bucket, group; /* variable whose elimination used the table, or -1; group in it */
     double *costs;
 } cost_table_t;
 
@@ -86,7 +88,7 @@ typedef struct solver {
     int n_waiting;
     int *heap, *place; /* heap of the n_waiting remaining variables; their positions */
     int *size;         /* number of elements of the table that eliminating the variable leaves */
-    int *stamp;        /* the last step that updated the variable's size */
+    int *stamp;        /* number of the last elimination that updated `size` */
     double lower_bound;
     int64_t work; /* tables visited, and elements computed */
 } solver_t;
@@ -192,9 +194,10 @@ static int count_readers(const network_t *network, const network_fan_t *fan, int
     return n;
 }
 
-/* Adds the tables of a fan. If the fan has too many readers for one table, several tables count
- * some readers each, at an equal share of their cost. The tables' sum is at most the fan's cost.
- * `values` has an element for each variable. */
+/* Adds the tables of a fan. If the fan has too many readers for one table, each of n tables counts
+ * the conversions for some of the readers. Readers of several tables may share a conversion, so all
+ * costs are divided by n. Then the sum of the tables is at most the fan's cost. `values` has an
+ * element for each variable. */
 static status_t add_fan(solver_t *solver, const network_fan_t *fan, int *values)
 {
     cost_table_t scope;
@@ -396,8 +399,8 @@ static double least_of(const group_t *group, int value)
     return least;
 }
 
-/* For each value, makes the minima of all groups equal to their mean. The groups' sum does not
- * change. */
+/* Moves costs between groups: for each value, the minima of all groups become their mean. The sum
+ * of the groups does not change. */
 static void share(const solver_t *solver, const groups_t *groups)
 {
     for (int value = 0; value < solver->network->n_values[groups->variable]; value++) {
@@ -685,8 +688,8 @@ static void try_choice(improver_t *improver, int *best, double *best_cost)
     memcpy(best, improver->chosen, (size_t)improver->network->n_variables * sizeof *best);
 }
 
-/* Tries the given starts first, because the first of equally good choices is kept, and starts are
- * the most uniform ones. */
+/* Tries the given starts first: of equally good choices, the first one is kept, and a start uses
+ * one format wherever possible. */
 static status_t solve(improver_t *improver, int n_starts, const int *const *starts, int *out_chosen,
                       network_certificate_t *certificate)
 {

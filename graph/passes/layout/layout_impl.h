@@ -1,8 +1,8 @@
-/* The layout pass has three parts: finding sites and their ways, choosing ways, and making the
- * graph with the chosen formats.
+/* The layout pass chooses formats and kernels for a whole graph.
  *
  * A site is a node whose formats are chosen. A way to run a site is a prepared operator, with fixed
- * formats and a fixed kernel.
+ * formats and a fixed kernel. The pass finds the sites and their ways, chooses a way for each site,
+ * and makes the graph with the chosen formats.
  *
  * The folder graph/passes/layout contains the passes about formats: choosing them, moving and
  * folding the conversions between them. */
@@ -19,9 +19,9 @@
 
 /* The request for which a way was prepared. `in` is the requested format of the main input, an
  * index in candidates_list; `second` is that of the output (for a weight gradient: of the second
- * input). -1: none; a dense way has neither. `in` below -1 means dense views, see layout_search.c.
- * `kernel` is an index of the operator's kernels; -1: the kernel with the least estimate, which is
- * enough if times are estimates. With measured times, each other kernel is a separate way. */
+ * input). -1 means none, which is both in a dense way. `in` below -1 means dense views, see
+ * layout_search.c. `kernel` is an index of the operator's kernels; -1: the kernel with the least
+ * estimated time. With measured times, each other kernel is a separate way. */
 typedef struct layout_asked {
     int8_t in, second, kernel;
 } layout_asked_t;
@@ -47,7 +47,7 @@ typedef struct layout_search {
     int n_sites;
     layout_site_t *sites;
     int *site_of_value;      /* [graph_n_values]: site that produces the value, or -1 */
-    value_t (*passed_on)[2]; /* [graph_n_values]: values that blocks yield for this value */
+    value_t (*passed_on)[2]; /* [graph_n_values]: results of blocks that become this value */
     const alias_t *alias;
     bool has_timings;          /* every competing kernel is a way */
     double scale;              /* measured / estimated time; scales the other estimates */
@@ -82,11 +82,17 @@ status_t layout_choose(layout_search_t *search, const pass_options_t *options,
                        layout_certificate_t *out_certificate);
 void layout_problem_release(layout_problem_t *problem);
 
-/* layout_choice_print writes the choice as text. For each site: "-" (nothing), "d" (dense), "v",
- * "w", "x" (views), or the digits of the requested candidates ("0", or "03" for 0 and 3). ":" and a
- * kernel follow if estimates did not choose that kernel ("0:winograd_4"); with names_kernels,
- * wherever kernels compete. layout_search_chosen makes only the ways in such a text. If the text
- * does not fit the graph, or a way is refused, *out_fits is false and no way is made. */
+/* layout_choice_print writes the choice as text. It writes one of these for each site:
+ *
+ *   -              no way
+ *   d              a dense way
+ *   v, w, x        dense views of level 1, 2, 3
+ *   0, or 03       the requested candidates (0; or 0 and 3)
+ *   0:winograd_4   also the kernel, if estimates did not choose it; with names_kernels, wherever
+ *                  kernels compete
+ *
+ * layout_search_chosen makes only the ways in such a text. If the text does not fit the graph, or a
+ * way is refused, *out_fits is false and no way is made. */
 void layout_choice_print(const layout_search_t *search, bool names_kernels, text_t *text);
 status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
                               layout_search_t *out_search, bool *out_fits);

@@ -53,8 +53,8 @@ static bool gives_weight_gradient(const graph_node_t *node)
 }
 
 static const layout_asked_t asked_dense = {-1, -1, -1};
-/* Levels of ways that read dense inputs with the strides that their producers make, so that views
- * are read without a copy. Level 1 reads a view, level 2 a view of a view, level 3 deeper ones.
+/* Some ways read views without a copy: dense inputs with the strides that their producers make.
+ * Ways of level 1 read a view, those of level 2 a view of a view, those of level 3 deeper ones.
  * Level 0: no views. */
 #define MAX_LEVEL 3
 
@@ -122,8 +122,8 @@ static status_t add_ways(context_t *ctx, const layout_search_t *search, layout_s
     return STATUS_OK;
 }
 
-/* The info that a value has as a view: in its producer's way of the highest level below `level`. At
- * the last level, also in a way of that level. NULL if no way makes a view. */
+/* The info of a value if its producer makes it as a view; NULL if no way of the producer does. Uses
+ * the producer's way of the highest level below `level` (for MAX_LEVEL: up to this level). */
 static const tensor_info_t *find_view(const layout_search_t *search, value_t value, int level)
 {
     const int maker = value < 0 ? -1 : search->site_of_value[value];
@@ -317,9 +317,9 @@ static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *
     return context_get(ctx, n_inputs * sizeof *search->sources, "layout sites", &search->sources);
 }
 
-/* Records which values blocks yield. The output of an if may come from either branch. The outputs
- * and parameters of a loop come from its body; the initial values are ignored, because the loop
- * reads them only once. */
+/* Records which results of blocks become which values. The output of an `if` may come from either
+ * branch. The outputs and parameters of a `loop` come from its body; the initial values are
+ * ignored, because the loop reads them only once. */
 static status_t note_borders(void *user, const graph_node_t *node)
 {
     layout_search_t *search = user;
@@ -334,8 +334,8 @@ static status_t note_borders(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Follows a value back through parameters and results of blocks to the site's output that it is;
- * VALUE_NONE if there is none. The limit ends the search at values that a loop yields unchanged. */
+/* Returns the output of a site to which a value is equal, which may be in another block; VALUE_NONE
+ * if there is none. The limit ends the search at values that a loop passes on unchanged. */
 static value_t find_source(const layout_search_t *search, value_t value, int limit)
 {
     if (value < 0 || limit == 0) return VALUE_NONE;
@@ -362,7 +362,8 @@ static void link_producers(layout_search_t *search)
     }
 }
 
-/* The sites found so far. *chosen is the rest of an earlier choice's text; chosen NULL: no text. */
+/* The sites found so far. *chosen is the part of an earlier choice's text that was not read yet;
+ * `chosen` is NULL without such a text. */
 typedef struct listing {
     layout_search_t *search;
     const char **chosen;

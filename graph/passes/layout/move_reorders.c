@@ -1,15 +1,18 @@
 /* Moves reorders to places where they run least often: partial redundancy elimination for the nodes
  * to_mkldnn, to_dense and reorder.
  *
- * A form of a value is the value in one layout and format. Finds and applies one move after another
- * until there is none. No path may get an additional conversion:
- *  - a conversion that repeats or undoes an earlier one is removed;
- *  - a conversion in an if or loop moves before that node, if every path after the node has it too,
- *    if both branches have it, or if every iteration converts the same value from outside;
- *  - a conversion of an if's result moves into the branches, if one of them has that form already;
- *  - a conversion of a carried value moves before the loop, if an iteration ends with that form.
+ * A form of a value is the value in one layout and format. The pass applies these moves, one after
+ * another, until none is possible. They add no conversion to any path:
+ *
+ *  - A conversion that repeats or undoes an earlier one is removed.
+ *  - A conversion in an `if` or `loop` moves before this node if both branches have it, if every
+ *    path after the node has it, too, or if every iteration converts the same value from outside.
+ *  - A conversion of an `if`'s result moves into the branches if one of them has that form already.
+ *  - A conversion of a carried value (which an iteration passes to the next one) moves before the
+ *    loop if an iteration ends with that form.
+ *
  * Moves out of a loop, and of carried values, need a loop that runs at least once. If this is not
- * certain, an if around the loop checks it. Values written in place are not moved. */
+ * certain, an `if` around the loop checks it. Values written in place are not moved. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -82,8 +85,8 @@ static bool is_within(const survey_t *survey, int place, int around)
 
 /* ---- loops that run ---- */
 
-/* True if the condition implies that the count is above zero (tells_count), or that the value is
- * true (tells_truth). */
+/* tells_count: true if the condition implies that the count is above zero. tells_truth: true if it
+ * implies that the value is true. */
 static bool tells_count(const graph_t *graph, value_t condition, value_t count)
 {
     const graph_node_t *node = condition < 0 ? NULL : graph_producer(graph, condition);
@@ -163,7 +166,8 @@ static bool is_sure(const survey_t *survey, const graph_block_t *block, int firs
 
 /* ---- existing forms ---- */
 
-/* A value of this form from which `value` was converted; VALUE_NONE if there is none. */
+/* Returns `value`, or the first value before its conversions, that has this form; VALUE_NONE if
+ * there is none. */
 static value_t original(const survey_t *survey, value_t value, const graph_type_t *form)
 {
     while (value >= 0 && !type_equal(graph_value_type(survey->graph, value), form)) {
@@ -341,8 +345,8 @@ static bool find_sink(const survey_t *survey, int place, int index, move_t *move
     return false;
 }
 
-/* True if the unconverted carried value is no longer needed. If it is read after the loop, it is
- * converted back there once. So each iteration must have done this conversion before. */
+/* True if the loop can carry only the converted value. If the original is read after the loop, it
+ * is converted back there, once. Before the move, each iteration must have done this conversion. */
 static bool replaces_carried(const survey_t *survey, const graph_node_t *loop,
                              const graph_node_t *conversion, int index)
 {

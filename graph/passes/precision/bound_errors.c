@@ -17,21 +17,26 @@
 
 /* Allows faster, less accurate algorithms while the sum of their errors stays within a bound.
  *
- * For each layer, measures the error of each algorithm with the layer's own weight: winograd with
- * several transform sizes, for convolutions of 3x3 or 5x5, and for larger ones at the start of a
- * network; 3-byte weights, for linears of few rows; Strassen's algorithm, for linears of many rows,
- * 1x1 convolutions, and lstms of many sequences. Round 1 allows transforms of size 2 and 3-byte
- * weights, rounds 2 and 3 transforms of sizes 4 and 6, and round 4 Strassen's algorithm, which
- * saves the least time. In each round, layers with the smallest errors come first. The layout pass,
- * which knows all sizes, decides whether an allowed algorithm is used. If the pass runs again, a
- * weight that has 3 bytes already keeps them, and its error counts.
+ * The error of each algorithm is measured with the layer's own weight:
  *
- * In a bf16 convolution, rounding the inputs loses up to 2^-8, and rounding the outputs as much. If
- * the options have no bound, a transform may lose as much again in each bf16 convolution without
- * counting as an error.
+ *   - Winograd with several transform sizes: 3x3 and 5x5 convolutions, and larger ones at the start
+ *     of a network
+ *   - 3-byte weights: linear layers with few rows
+ *   - Strassen's algorithm: linear layers with many rows, 1x1 convolutions, and lstms with many
+ *     sequences
  *
- * A weight that is trained must be transformed in each call. This pays for results of 13x13 and
- * more: in ResNet-50, convolutions are faster at sizes 56, 28 and 14, and slower at 7. */
+ * Round 1 allows transforms of size 2 and 3-byte weights, rounds 2 and 3 transforms of sizes 4 and
+ * 6, and round 4 Strassen's algorithm, which saves the least time. In each round, layers with the
+ * smallest errors come first. The layout pass, which knows all sizes, decides whether an allowed
+ * algorithm is used. If this pass runs again, weights that already have 3 bytes stay so, and their
+ * errors are added to the sum.
+ *
+ * In a bf16 convolution, rounding the inputs adds an error of up to 2^-8, and so does rounding the
+ * outputs. If the options have no bound, a transform in a bf16 convolution may add as much as these
+ * two together, 2^-7, and its error is not added to the sum.
+ *
+ * In training, the weight is transformed in each call. Even so, convolutions with results of 13x13
+ * and more are faster: in ResNet-50, those of size 56, 28 and 14, but not those of size 7. */
 
 #define LEAST_TRAINED 13                 /* rows and columns of the result */
 #define LEAST_CHANNELS 16                /* channels of the source; fewer are padded to this */
@@ -212,7 +217,7 @@ static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const fl
     const int64_t stride = attrs->stride[0];
     const bool is_split = conv_parities_fits(info, attrs->stride, attrs->dilation, attrs->groups);
     for (int i = 1; i < N_LEVELS; i++) {
-        site->errors[i] = site->errors[i - 1]; /* in case there is no such transform */
+        site->errors[i] = site->errors[i - 1]; /* if there is no transform of this size */
         if (is_split && conv_parities_tile(info, 2 * i) > 0)
             TRY(conv_parities_error(ctx, info, weight, 2 * i, &site->errors[i]));
         if (conv_winograd_tile(info->sizes[2], stride, 2 * i) > 0)
@@ -283,7 +288,8 @@ static status_t measure_lstm(context_t *ctx, const graph_t *graph, site_t *site)
     return status;
 }
 
-/* Measures the error of each level. For a 3-byte weight, estimates what rounding it has lost. */
+/* Measures the error of each level. If the weight already has 3 bytes, estimates the error of that
+ * rounding. */
 static status_t measure(context_t *ctx, const graph_t *graph, double free, site_t *site)
 {
     if (site->kind == SITE_LSTM) return measure_lstm(ctx, graph, site);

@@ -11,8 +11,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Replaces operators between dequantize (D) and quantize (Q) by operators on integers. s are
- * scales, z zero points and w weights:
+/* Replaces operators between dequantize (D) and quantize (Q) by operators on integers. s is a
+ * scale, z a zero point and w a weight:
  *
  *   Q(D(x, s, z), s, z)                       x
  *   Q(move(D(x, s, z)), s, z)                 move(x): reshape, permute, max_pool, concat, ..
@@ -32,7 +32,7 @@ typedef struct folding {
     const graph_t *graph;
     const alias_t *alias;
     rewrite_t *rewrite;
-    bool *is_folded;    /* [n_values]: a product that is folded with the quantize after it */
+    bool *is_folded;    /* [n_values]: a convolution or product folded with the quantize after it */
     module_t **objects; /* [n_values]: the module that each value is; NULL: attributes are not
                            known */
 } folding_t;
@@ -155,8 +155,8 @@ static bool find_dequantize(const folding_t *folding, value_t value, quantized_t
     return rewrite_is_op(node, "dequantize") && read_pair(folding, node, node->inputs[0], out);
 }
 
-/* Finds the dequantize that produces a value. False if it does not have a single scale, as
- * activations have. */
+/* Finds the dequantize that produces an activation. False if there is none, or if it has more than
+ * one scale. */
 static bool find_whole(const folding_t *folding, value_t value, quantized_t *out)
 {
     return find_dequantize(folding, value, out) && out->dim < 0;
@@ -176,14 +176,14 @@ typedef struct product {
     quantized_t x, weight;
     value_t bias;  /* f32, one element per output, or VALUE_NONE */
     int dim;       /* dimension of the outputs in the result */
-    bool permutes; /* the weight is [outputs][inputs], which the operator needs transposed */
+    bool permutes; /* the weight is [outputs][inputs] and must be transposed */
 } product_t;
 
 static const char *const integer_convs[] = {NULL, "conv1d_integer", "conv2d_integer",
                                             "conv3d_integer"};
 
-/* Finds the weight of a linear. If it is permute(D(w)), w already has the order of dimensions that
- * the integer operator needs. */
+/* Finds the weight of a linear layer. The integer operator needs [inputs][outputs], which w already
+ * has if the layer's weight is permute(D(w)). */
 static bool find_rows(const folding_t *folding, value_t value, product_t *product)
 {
     const graph_node_t *node = graph_producer(folding->graph, value);
@@ -571,8 +571,8 @@ static bool moves(const graph_node_t *node)
     return moves;
 }
 
-/* Matches a moving operator that only this quantize reads, and whose operand's integers have the
- * quantize's scale and zero. */
+/* Matches a moving operator that only this quantize reads. Its operand must be dequantized with the
+ * scale and zero of the quantize. */
 static bool find_move(const folding_t *folding, const graph_node_t *quantize,
                       const quantized_t *result, const graph_node_t **out_node)
 {

@@ -40,7 +40,7 @@ static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
  * second-level cache. But with too few tiles, reading each block of the weight takes longer than
  * multiplying. */
 #define TILES_FUSED 28
-/* Measured: FUSED is faster from this many tiles for each thread on. */
+/* FUSED is faster if each thread has at least this many tiles (measured). */
 #define MANY_TILES 14
 #define MANY_TILES_APART 48
 /* Maximum tiles of a group with PHASES. Their transforms must fit in the last-level cache. */
@@ -78,8 +78,8 @@ typedef struct plan {
     int64_t n_bias, n_sources,
         n_products; /* floats: sources of one group, products of one thread */
     float *bias, *sources, *products;
-    int64_t
-        *n_transformed; /* parts that each thread has transformed for itself, a cache line apart */
+    int64_t *n_transformed; /* number of parts that each thread has transformed for itself, in
+                               a cache line of the thread */
 } plan_t;
 
 static bool suits_fusing(const plan_t *plan)
@@ -219,7 +219,8 @@ static void make_part(const phase_t *phase, int64_t member, int64_t part, winogr
     if (plan->is_apart) group->source = sources_at(plan, member * plan->n_parts + part);
 }
 
-/* Units [first, last) are numbered over all parts of the phase. */
+/* Transforms units [first, last) of the phase. A part has a unit for each tile and block of
+ * sources; units are numbered from the first part to the last. */
 static void transform_units(void *user, int64_t first, int64_t last)
 {
     const phase_t *phase = user;
@@ -332,9 +333,9 @@ int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t
 
 /* Makes the matrix that transforms a kernel in one dimension. Each row evaluates the kernel's
  * polynomial at one point, divided by the product of the distances to the other points, so that the
- * transform of x needs no division. The row after these is the leading coefficient. With stride 2,
- * the polynomial has the two outer elements of the kernel, zero is not a point, and the last row is
- * the middle element. */
+ * transform of x needs no division. The next row is the point at infinity, the polynomial's leading
+ * coefficient. With stride 2, the polynomial has the two outer elements of the kernel, zero is not
+ * a point, and the last row is the middle element. */
 static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGRAD_MAX_KERNEL])
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};
@@ -355,8 +356,9 @@ static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGR
     if (step == 2) matrix[n + 1][1] = 1.0;
 }
 
-/* Each column is inverse(sum(i) g[i] g[i]^T) g[i], where g[i] is row i of the matrix divided by its
- * length, because the rounding error of a transformed element is proportional to this length. */
+/* Weighted least squares: (M^T W M)^-1 M^T W, where M is the matrix of make_matrix. W divides by
+ * the squared length of each row, because the rounding error of a transformed element is
+ * proportional to the length of its row. */
 void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SIDE])
 {
     const int kernel = winograd->kernel, n = winograd->tile + kernel - 1;

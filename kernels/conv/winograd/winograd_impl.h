@@ -10,16 +10,17 @@
  * errors grow with the side: for sides of 4, 6 and 8 about 0.5, 2 and 10 times those of direct
  * sums.
  *
- * With stride 2, samples 0, 2, 4, ... of a tile (in each dimension) are transformed for the two
- * outer elements of the kernel, which needs tile + 1 products. The samples between them are
- * multiplied by the kernel's middle element without a transform: `tile` products with the same
- * weight. So side = 2 * tile + 1, and direct sums need 1.44 and 1.78 times as many products for
+ * With stride 2, the even and the odd samples of a tile are used separately in each dimension. The
+ * even samples meet only the two outer elements of the kernel; their transform needs tile + 1
+ * products. The odd samples meet only the middle element, which takes `tile` products without a
+ * transform. So side = 2 * tile + 1, and direct sums need 1.44 and 1.78 times as many products for
  * tiles of 2 and 4.
  *
- * If tiles would reach beyond the result, the last tiles of a row or column are short. They lack
- * the last result, and the point at infinity, which only that result needs. With stride 2 they also
- * lack the last untransformed sample. For 7 results, tiles of 4 take 6 + 5 products instead of 6 +
- * 6, with the same weight.
+ * Elements of transformed tiles are called points: transforms evaluate polynomials at points. If
+ * tiles would reach beyond the result, the last tiles of a row or column are short. They lack the
+ * last result, and the point at infinity, which only that result needs. With stride 2 they also
+ * lack the last odd sample. For example, 7 results with tiles of 4 need 6 + 5 products instead of
+ * 6 + 6. Short tiles use the same transformed weight.
  *
  * Activations are in blocks of the ISA's lanes, [N][C / lanes][H][W][lanes]; the last block is
  * padded with zeros, also in the result. They are f32 or bf16; intermediate results are f32.
@@ -31,8 +32,8 @@
  * (kernels/conv/winograd/winograd_direct_impl.h).
  *
  * Products in pairs: transformed elements are rounded to bf16, and pairs of channels are multiplied
- * and summed in f32. The rounding error is twice that of direct sums of bf16 for tiles of 2, and
- * six times for tiles of 4. So pairs are used only for 3x3 and tiles of 2.
+ * and summed in f32. Compared with direct sums of bf16, the rounding error is twice as large for
+ * tiles of 2, and six times as large for tiles of 4. So pairs are used only for 3x3 and tiles of 2.
  *
  * The folder kernels/conv/winograd contains these transforms: of x, of weights, of results, for f32
  * and for pairs of bf16. */
@@ -77,22 +78,23 @@ typedef struct winograd {
     winograd_schedule_t schedule; /* WINOGRAD_CHOOSE, except in tests */
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width;         /* size of x */
-    int64_t out_height, out_width; /* elements outside x are zero */
-    int64_t top, left;
+    int64_t out_height, out_width; /* size of out */
+    int64_t top, left;             /* zero padding of x */
     const void *x, *weight;
     const winograd_weight_t *plain; /* original weight; if NULL, recovered when needed */
-    int split;                      /* kernel size before parities_split; 0: x is not split */
-    const float *bias;              /* [n_outputs], or NULL */
-    const void *addend;             /* same layout as out; may be out; or NULL */
+    int split;          /* kernel size of the convolution that parities_split divided; 0: none */
+    const float *bias;  /* [n_outputs], or NULL */
+    const void *addend; /* same layout as out; may be out; or NULL */
     winograd_act_t act;
     float alpha, beta;
     void *out;     /* must not be x */
     bool is_bf16;  /* x, addend and out are bf16; else f32 */
-    bool in_pairs; /* products are those of bf16 */
+    bool in_pairs; /* products of pairs of bf16; else of f32 */
     bool streams;  /* results bypass the caches, because they do not fit there */
 } winograd_t;
 
-/* True if an ISA that isa_has can multiply pairs of bf16; and if it has instructions for pairs. */
+/* winograd_has_pairs: true if there are loops for products in pairs for this ISA, for which isa_has
+ * must be true. winograd_is_for_pairs: true if the ISA has instructions for pairs. */
 bool winograd_has_pairs(isa_t isa);
 bool winograd_is_for_pairs(isa_t isa);
 
@@ -124,7 +126,8 @@ void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SI
 #define WINOGRAD_VECTORS 2 /* vectors of outputs in a block of the weight */
 #define WINOGRAD_MAX_TILES 128
 
-/* Kinds of points, by the tiles that have them: all; in long columns; in long rows; in both. */
+/* Kinds of points, by the tiles that have them. 0: all tiles; 1: tiles in long columns; 2: tiles in
+ * long rows; 3: tiles in both. */
 enum { WINOGRAD_KINDS = 4 };
 
 /* Tiles [first, first + n_tiles) of all images, row by row, at most WINOGRAD_MAX_TILES. Not every
