@@ -1,7 +1,7 @@
 /* Gradient of roi_align's images: each bin adds its gradient to the pixels of its samples, times
  * their weights. In mode max, only one pixel gets the gradient: the first one whose product with
- * its weight is the largest, or the last one with NaN. No pixel gets it if the largest value is the 0
- * of a sample outside the image. */
+ * its weight is the largest, or the last one with NaN. No pixel gets it if the largest value is the
+ * 0 of a sample outside the image. */
 #include <math.h>
 #include <string.h>
 

@@ -130,14 +130,24 @@ static bool has_integers(const call_t *call)
 }
 
 /* Returns true for operators whose float results jump or enlarge errors: remainders (6 % 1.2 is 0
- * or almost 1.2), activations whose operand is almost 0 when it is computed again, recurrent layers
+ * or almost 1.2), activations whose operand is almost 0 when it is computed again, gradients of
+ * norms of one element, which are 0 because large terms cancel, recurrent layers
  * with steep functions, and lrn, whose powers may leave f32's range although its result does
  * not. */
 static bool jumps(const call_t *call, const tensor_t *out)
 {
-    static const char *const names[] = {
-        "remainder", "fmod", "div_floor", "div_trunc", "batch_norm_backward",
-        "lstm",      "gru",  "rnn",       "lrn",       "lrn_backward"};
+    static const char *const names[] = {"remainder",
+                                        "fmod",
+                                        "div_floor",
+                                        "div_trunc",
+                                        "batch_norm_backward",
+                                        "lstm",
+                                        "gru",
+                                        "rnn",
+                                        "lrn",
+                                        "lrn_backward",
+                                        "group_norm_backward",
+                                        "rms_norm_backward"};
     bool is_listed = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is_listed = is_listed || strcmp(call->op->name, names[i]) == 0;
