@@ -117,7 +117,8 @@ static status_t check_given(context_t *ctx, const opdef_t *op, int n_in,
     return STATUS_OK;
 }
 
-/* Sets prepared->in to the infos that a kernel in this layout sees. */
+/* Sets prepared->in to the infos that a kernel in this layout sees. Activations in a grouped format
+ * are widened. */
 static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t layout, int n_in,
                             const tensor_info_t *const *in)
 {
@@ -127,6 +128,9 @@ static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t la
         if (info->dtype == DTYPE_NONE || select_operand(op, i)->role != ROLE_ACTIVATION) continue;
         if (layout == LAYOUT_DENSE && info->layout == LAYOUT_MKLDNN) {
             prepared->in[i] = info_dense(info->dtype, info->rank, info->sizes);
+        } else if (info->format.kind == FORMAT_GROUPED) {
+            const format_t plain = format_plain(info->rank);
+            prepared->in[i] = info_mkldnn(info, &plain);
         } else if (layout == LAYOUT_MKLDNN && info->layout == LAYOUT_DENSE && info->rank > 0) {
             const char *refusal = convert_refusal(info);
             if (refusal != NULL)

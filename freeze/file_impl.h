@@ -20,8 +20,8 @@
 
 #define FILE_MAGIC "TESSERA\n"
 #define FILE_VERSION_LEAST 2u
-#define FILE_VERSION                                                                               \
-    3u /* adds several graphs per method; files without them have the previous version */
+#define FILE_VERSION_GRAPHS 3u /* adds several graphs per method */
+#define FILE_VERSION 4u /* adds grouped formats; files without additions have an older version */
 #define FILE_ALIGNMENT 64u
 #define FILE_MAX_BLOBS (1u << 20)
 #define FILE_MAX_MACHINES 64
@@ -48,7 +48,8 @@ typedef struct file_machine {
 
 /* Layout of a blob's bytes. Opaque bytes, such as winograd weights, can be read only by the kernel
  * or the oneDNN version that made them, so an opaque blob is never the main blob. Trimmed blobs
- * (tensor/convert/trim_impl.h) are an exception: every machine can read them. */
+ * (tensor/convert/trim_impl.h) and those in a grouped format (tensor/grouped_impl.h) are an
+ * exception: every machine can read them. */
 #define FILE_DENSE 0u
 #define FILE_TAG 1u
 #define FILE_OPAQUE 2u

@@ -95,7 +95,9 @@ static void describe(const tensor_info_t *info, file_blob_t *entry)
 {
     char format[FORMAT_TEXT_MAX];
     if (info->layout == LAYOUT_MKLDNN) {
-        entry->layout = info->format.kind == FORMAT_OPAQUE ? FILE_OPAQUE : FILE_TAG;
+        const bool is_tag = info->format.kind != FORMAT_OPAQUE &&
+                            info->format.kind != FORMAT_GROUPED;
+        entry->layout = is_tag ? FILE_TAG : FILE_OPAQUE;
         memcpy(entry->format, format, strlen(format_text(&info->format, format)));
     }
     snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(info->dtype));
@@ -124,6 +126,7 @@ static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_in
     if (want.layout == LAYOUT_DENSE) inner = want = info_dense(want.dtype, want.rank, want.sizes);
     file_blob_t entry = {.constant = (uint32_t)number, .machines = UINT64_C(1) << machine};
     describe(&inner, &entry);
+    if (inner.format.kind == FORMAT_GROUPED) image->version = FILE_VERSION;
     entry.constant_rank = (uint32_t)constant->rank;
     memcpy(entry.constant_sizes, constant->sizes, (size_t)constant->rank * sizeof *constant->sizes);
     for (int i = 0; i < image->n_blobs; i++) {

@@ -6,8 +6,8 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/convert/convert_impl.h"
 #include "tensor/convert/form_impl.h"
-#include "tensor/convert/trim_impl.h"
 #include "tensor/threads/interrupt_impl.h"
 
 /* ---- constants ---- */
@@ -32,7 +32,7 @@ static status_t add_blob(loading_t *l, int index)
     TRY(file_blob_info(l, index, &info));
     bool is_regrouped = is_constant && !shape_equal(info.rank, info.sizes, (int)blob->constant_rank,
                                                     blob->constant_sizes);
-    const bool is_opaque = blob->layout == FILE_OPAQUE && !trim_is(&info);
+    const bool is_opaque = !convert_is_readable(&info);
     if (is_constant && (is_opaque || (is_regrouped && blob->layout != FILE_TAG)))
         FILE_CORRUPT(l, "%s: blob %d cannot be the first one of its constant", l->path, index);
     if (is_regrouped) info = regroup(&info, blob);

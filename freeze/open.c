@@ -45,7 +45,7 @@ static status_t check_start(loading_t *l)
     if (header->byte_order != 0x01020304) FILE_CORRUPT(l, "%s has another byte order", l->path);
     if (header->version < FILE_VERSION_LEAST || header->version > FILE_VERSION)
         FAIL(l->ctx, STATUS_UNSUPPORTED,
-             "freeze_load: %s has version %u, this library reads %u and %u", l->path,
+             "freeze_load: %s has version %u, this library reads %u to %u", l->path,
              header->version, FILE_VERSION_LEAST, FILE_VERSION);
     if (header->checksum != file_checksum(header, offsetof(file_header_t, checksum), 0))
         FILE_CORRUPT(l, "%s: the header is damaged", l->path);
@@ -90,9 +90,12 @@ static status_t blob_format(loading_t *l, int index, tensor_info_t *info)
     int64_t elements = 0, bytes = 0;
     status_t status = format_parse(l->ctx, blob->format, &format);
     if (interrupt_is_final(status)) return status;
-    format_kind_t kind = blob->layout == FILE_OPAQUE ? FORMAT_OPAQUE : FORMAT_TAG;
-    if (status != STATUS_OK || format.kind != kind || format.rank != info->rank ||
-        !format_elements(&format, info->sizes, &elements) ||
+    const bool is_right = status == STATUS_OK &&
+                          (blob->layout == FILE_TAG
+                               ? format.kind == FORMAT_TAG
+                               : format.kind == FORMAT_OPAQUE || format.kind == FORMAT_GROUPED);
+    if (!is_right || (format.kind == FORMAT_GROUPED && info->dtype != DTYPE_F32) ||
+        format.rank != info->rank || !format_elements(&format, info->sizes, &elements) ||
         !shape_multiply(elements, (int64_t)dtype_size(info->dtype), &bytes))
         FILE_CORRUPT(l, "%s: the format of blob %d does not match its sizes", l->path, index);
     *info = info_mkldnn(info, &format);

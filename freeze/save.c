@@ -156,7 +156,7 @@ static status_t add_method(const listing_t *listing, const char *path, const mod
     for (int k = 1; k < plan_n_graphs(module, name); k++) {
         TRY(datum_int(ctx, k, &value));
         TRY(add_take(listing, 'g', path, name, value));
-        listing->saving->version = FILE_VERSION;
+        listing->saving->version = FILE_VERSION_GRAPHS;
     }
     return STATUS_OK;
 }

@@ -52,7 +52,8 @@ static status_t clone_storage(cloner_t *cloner, storage_t *storage, storage_t **
     return STATUS_OK;
 }
 
-/* Returns the clone of a tensor; the caller releases it. */
+/* Returns the clone of a tensor; the caller releases it. Clones of mkldnn tensors are dense, except
+ * for those in grouped formats, which would take much more memory. */
 static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_tensor)
 {
     tensor_t *copy = map_get(&cloner->tensors, tensor);
@@ -60,7 +61,7 @@ static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_
         *out_tensor = tensor_hold(copy);
         return STATUS_OK;
     }
-    if (tensor_layout(tensor) == LAYOUT_MKLDNN) {
+    if (tensor_layout(tensor) == LAYOUT_MKLDNN && tensor->info.format.kind != FORMAT_GROUPED) {
         TRY(to_dense(cloner->ctx, tensor, &copy));
         tensor_hold(copy);
     } else {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/grouped_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/shape.h"
 
@@ -183,6 +184,40 @@ static status_t read_regrouped(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
+static const char offset_letters[] = "gzm"; /* in the order of grouping_offset_t */
+
+/* Reads "u4f16z32b". */
+static status_t read_grouped(reader_t *reader, format_t *format)
+{
+    int64_t bits = 0;
+    char scale[8] = "";
+    size_t n = 0;
+    grouping_t grouping = {.is_signed = *reader->at++ == 's'};
+    bool is_right = read_number(reader, 8, &bits);
+    for (; is_right && n < sizeof scale - 1 && *reader->at != '\0'; reader->at++) {
+        if (n > 0 && strchr(offset_letters, *reader->at) != NULL) break;
+        scale[n++] = *reader->at;
+    }
+    const char *letter = is_right && *reader->at != '\0' ? strchr(offset_letters, *reader->at)
+                                                         : NULL;
+    is_right = letter != NULL;
+    if (is_right) reader->at++;
+    is_right = is_right && read_number(reader, GROUPING_MOST, &grouping.group) &&
+               *reader->at >= 'a' && *reader->at < 'a' + TENSOR_MAX_RANK;
+    if (is_right) {
+        grouping.bits = (int)bits;
+        grouping.scale = dtype_parse(scale);
+        grouping.offset = (grouping_offset_t)(letter - offset_letters);
+        *format = format_grouped(*reader->at++ - 'a' + 1, &grouping);
+    }
+    REQUIRE(
+        reader->ctx, is_right && format->kind == FORMAT_GROUPED,
+        "format: \"%s\": codes of 2, 4 or 8 bits, the scale's dtype, g, z or m, a group that is a "
+        "multiple of %d up to %d, and the last dimension's letter are needed, as in u4f16z32b",
+        reader->text, GROUPING_LEAST, GROUPING_MOST);
+    return STATUS_OK;
+}
+
 status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
 {
     if (text == NULL) return context_null(ctx, "format", "text");
@@ -195,6 +230,8 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
         reader.at++;
     else if (strncmp(text, opaque, sizeof opaque - 1) == 0)
         TRY(read_words(&reader, &format));
+    else if (*text == 's' || *text == 'u')
+        TRY(read_grouped(&reader, &format));
     else if (strchr(text, ':') != NULL)
         TRY(read_regrouped(&reader, &format));
     else
@@ -235,6 +272,15 @@ static char *write_numbers(int n, const int64_t *numbers, const char *brackets, 
     return at;
 }
 
+static char *write_grouped(const format_t *format, char *at)
+{
+    grouping_t grouping = {0};
+    format_grouping(format, &grouping);
+    return at + sprintf(at, "%c%d%s%c%lld%c", grouping.is_signed ? 's' : 'u', grouping.bits,
+                        dtype_name(grouping.scale), offset_letters[grouping.offset],
+                        (long long)grouping.group, 'a' + format->rank - 1);
+}
+
 const char *format_text(const format_t *format, char *out_text)
 {
     char *at = out_text;
@@ -254,6 +300,8 @@ const char *format_text(const format_t *format, char *out_text)
         while (n > 2 && format->words[n - 1] == 0) n--;
         at += sprintf(at, "%s%d", opaque, format->rank);
         for (int i = 0; i < n; i++) at += snprintf(at, 21, "x%lld", (long long)format->words[i]);
+    } else if (format->kind == FORMAT_GROUPED) {
+        at = write_grouped(format, at);
     } else {
         at = write_tag(format, at);
     }
@@ -338,6 +386,40 @@ const int64_t *format_numbers(const format_t *format)
     return is_owned ? &format->words[WORD_NUMBERS] : NULL;
 }
 
+/* Indices of the words of a grouped format. */
+enum { WORD_BITS, WORD_SIGNED, WORD_GROUP, WORD_SCALE, WORD_OFFSET };
+
+format_t format_grouped(int rank, const grouping_t *grouping)
+{
+    const grouping_t *g = grouping;
+    if (rank < 1 || rank > TENSOR_MAX_RANK || g == NULL ||
+        (g->bits != 2 && g->bits != 4 && g->bits != 8) || g->group < GROUPING_LEAST ||
+        g->group > GROUPING_MOST || g->group % GROUPING_LEAST != 0 ||
+        (g->scale != DTYPE_F32 && g->scale != DTYPE_F16 && g->scale != DTYPE_BF16) ||
+        g->offset < GROUPING_NONE || g->offset > GROUPING_MINIMA)
+        return unchosen;
+    format_t format = {.kind = FORMAT_GROUPED, .rank = (uint8_t)rank};
+    format.words[WORD_BITS] = g->bits;
+    format.words[WORD_SIGNED] = g->is_signed;
+    format.words[WORD_GROUP] = g->group;
+    format.words[WORD_SCALE] = g->scale;
+    format.words[WORD_OFFSET] = g->offset;
+    return format;
+}
+
+bool format_grouping(const format_t *format, grouping_t *out_grouping)
+{
+    if (format == NULL || out_grouping == NULL || format->kind != FORMAT_GROUPED) return false;
+    const grouping_t grouping = {.bits = (int)format->words[WORD_BITS],
+                                 .is_signed = format->words[WORD_SIGNED] != 0,
+                                 .group = format->words[WORD_GROUP],
+                                 .scale = (dtype_t)format->words[WORD_SCALE],
+                                 .offset = (grouping_offset_t)format->words[WORD_OFFSET]};
+    if (format_grouped(format->rank, &grouping).kind != FORMAT_GROUPED) return false;
+    *out_grouping = grouping;
+    return true;
+}
+
 /* Orders dimensions by falling stride. The stride of a dimension of size 1 has no meaning; such a
  * dimension is inserted before the next higher dimension, so that the result is row-major if
  * possible. */
@@ -389,7 +471,7 @@ format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *stride
 bool format_is_blocked(const format_t *format)
 {
     return format != NULL && (format->n_blocks > 0 || format->kind == FORMAT_OPAQUE ||
-                              format->kind == FORMAT_REGROUPED);
+                              format->kind == FORMAT_REGROUPED || format->kind == FORMAT_GROUPED);
 }
 
 /* For each dimension, the product of its block sizes; 1 without blocks. */
@@ -487,6 +569,7 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
     }
     if (format->kind == FORMAT_STRIDED) return strided_elements(format, sizes, out_elements);
     if (format->kind == FORMAT_REGROUPED) return regrouped_elements(format, sizes, out_elements);
+    if (format->kind == FORMAT_GROUPED) return grouped_elements(format, sizes, out_elements);
     if (format->kind == FORMAT_OPAQUE) {
         *out_elements = format->words[0];
         return true;
@@ -576,7 +659,8 @@ bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
 {
     if (a == NULL || b == NULL) return a == b;
     if (a->kind == FORMAT_ANY || b->kind == FORMAT_ANY) return a->kind == b->kind;
-    if (a->kind == FORMAT_OPAQUE || b->kind == FORMAT_OPAQUE)
+    if (a->kind == FORMAT_OPAQUE || b->kind == FORMAT_OPAQUE || a->kind == FORMAT_GROUPED ||
+        b->kind == FORMAT_GROUPED)
         return a->kind == b->kind && a->rank == b->rank &&
                memcmp(a->words, b->words, sizeof a->words) == 0;
     if (a->kind == FORMAT_REGROUPED || b->kind == FORMAT_REGROUPED) return same_regrouped(a, b);
@@ -611,7 +695,7 @@ uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed
         format_t tag = format_inner(format);
         return format_hash(&tag, format->inner, hash_mix(seed, (uint64_t)format->inner_rank));
     }
-    if (format->kind == FORMAT_OPAQUE) {
+    if (format->kind == FORMAT_OPAQUE || format->kind == FORMAT_GROUPED) {
         for (int i = 0; i < FORMAT_WORDS; i++) hash = hash_mix(hash, (uint64_t)format->words[i]);
         return hash;
     }

@@ -7,7 +7,8 @@
  * up to a multiple of their block size, and the elements in the padding are zero. Strided formats
  * have strides, in elements, instead of an order; tensors with gaps or repeated elements need them.
  * Opaque formats are those that no tag describes: weights transformed for oneDNN's Winograd
- * algorithm, or weights in a kernel's own order. */
+ * algorithm, or weights in a kernel's own order. Grouped formats store f32 elements as codes of 2,
+ * 4 or 8 bits with a scale for each group of elements (grouping_t). */
 #ifndef TESSERA_TENSOR_FORMAT_H
 #define TESSERA_TENSOR_FORMAT_H
 
@@ -21,12 +22,14 @@ TESSERA_BEGIN
 #define FORMAT_WORDS TENSOR_MAX_RANK
 
 typedef enum format_kind {
-    FORMAT_ANY = 0,  /* not chosen yet: "?" */
-    FORMAT_TAG,      /* order and blocks */
-    FORMAT_STRIDED,  /* strides: "{12544,1,112,1}" */
-    FORMAT_OPAQUE,   /* only its owner can read it (oneDNN or a kernel, in the version that wrote
-                        the elements): "opaque4x102400x20603x4" */
-    FORMAT_REGROUPED /* a tag that applies after a reshape to other sizes: "4:aBcde8b(8,8,8,3,3)" */
+    FORMAT_ANY = 0,   /* not chosen yet: "?" */
+    FORMAT_TAG,       /* order and blocks */
+    FORMAT_STRIDED,   /* strides: "{12544,1,112,1}" */
+    FORMAT_OPAQUE,    /* only its owner can read it (oneDNN or a kernel, in the version that wrote
+                         the elements): "opaque4x102400x20603x4" */
+    FORMAT_REGROUPED, /* a tag that applies after a reshape to other sizes:
+                         "4:aBcde8b(8,8,8,3,3)" */
+    FORMAT_GROUPED    /* low-bit codes with scales, see grouping_t: "u4f16z32b" */
 } format_kind_t;
 
 typedef struct format {
@@ -41,7 +44,8 @@ typedef struct format {
     union {
         int64_t strides[TENSOR_MAX_RANK]; /* FORMAT_STRIDED: in elements, one per dimension */
         int64_t words[FORMAT_WORDS];      /* FORMAT_OPAQUE: number of elements; oneDNN's version, or
-                                             a kernel's name and version; its numbers */
+                                             a kernel's name and version; its numbers.
+                                             FORMAT_GROUPED: the fields of grouping_t */
         int64_t inner[TENSOR_MAX_RANK];   /* FORMAT_REGROUPED: sizes of the reshaped tensor */
     };
 } format_t;
@@ -71,6 +75,35 @@ format_t format_inner(const format_t *format) TESSERA_API(format_inner);
 format_t format_owned(int rank, int64_t elements, const char *owner, int version, int n_numbers,
                       const int64_t *numbers) TESSERA_API(format_owned);
 const int64_t *format_numbers(const format_t *format) TESSERA_API(format_numbers);
+
+/* What a grouped format adds to scale * code. */
+typedef enum grouping_offset {
+    GROUPING_NONE,  /* nothing: value = scale * code */
+    GROUPING_ZEROS, /* a zero, which is a code, for each group: value = scale * (code - zero) */
+    GROUPING_MINIMA /* a minimum, of the scale's dtype, for each group: scale * code + minimum */
+} grouping_offset_t;
+
+/* A grouped format stores f32 elements as codes, in groups along the innermost dimension. Each
+ * group has a scale. A value is the product, rounded to f32, to which a minimum is added. The
+ * format's text lists the fields: "u4f16z32b" has unsigned codes of 4 bits, f16 scales, zeros, and
+ * groups of 32 along dimension b, which is the innermost one. Instead of z, g means no offset, and
+ * m minima. Such tensors are made by tensor_grouped (tensor.h), and are never written; to_dense
+ * widens them. */
+#define GROUPING_LEAST 16
+#define GROUPING_MOST 65536
+typedef struct grouping {
+    int bits;       /* of a code: 2, 4 or 8 */
+    bool is_signed; /* codes of 4 bits are -8 to 7 instead of 0 to 15 */
+    int64_t group;  /* elements of a group, a multiple of GROUPING_LEAST up to GROUPING_MOST; the
+                       last  group of a row may have fewer */
+    dtype_t scale;  /* dtype of scales: f32, f16 or bf16 */
+    grouping_offset_t offset;
+} grouping_t;
+
+/* format_grouped returns FORMAT_ANY if a field is invalid, or if the rank is 0. format_grouping
+ * returns false for other formats. */
+format_t format_grouped(int rank, const grouping_t *grouping) TESSERA_API(format_grouped);
+bool format_grouping(const format_t *format, grouping_t *out_grouping) TESSERA_API(format_grouping);
 
 /* "abcd" (row-major) and "acdb" (channels last). */
 format_t format_plain(int rank) TESSERA_API(format_plain);

@@ -54,6 +54,22 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
                        const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
                        void *user, tensor_t **out_tensor) TESSERA_API(tensor_borrow);
 
+/* Makes an mkldnn tensor of f32 elements in a grouped format (grouping_t in format.h), which takes
+ * 2, 4 or 8 bits and a share of a scale for each element. For weights of linear and embedding;
+ * other operators get the widened elements. The arrays are copied:
+ *
+ *   codes    [sizes..], one in each byte: s8 or u8, even if the format's codes have fewer bits
+ *   scales   [sizes[0] .. sizes[rank-2]][groups], in grouping->scale; the groups of a row are
+ *            ceil(sizes[rank-1] / grouping->group)
+ *   offsets  the same shape: minima in grouping->scale, or zeros, one in each byte; NULL for
+ *            GROUPING_NONE
+ *
+ * INVALID_ARGUMENT if the grouping is invalid, the tensor is empty or has rank 0, or a code or zero
+ * is out of range. */
+status_t tensor_grouped(context_t *ctx, const grouping_t *grouping, int rank, const int64_t *sizes,
+                        const void *codes, const void *scales, const void *offsets,
+                        tensor_t **out_tensor) TESSERA_API(tensor_grouped);
+
 tensor_t *tensor_retain(tensor_t *tensor) TESSERA_API(tensor_retain);
 void tensor_release(tensor_t *tensor) TESSERA_API(tensor_release);
 

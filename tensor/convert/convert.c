@@ -5,6 +5,7 @@
 
 #include "tensor/convert/convert_impl.h"
 #include "tensor/convert/form_impl.h"
+#include "tensor/convert/grouped_impl.h"
 #include "tensor/convert/trim_impl.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/text/trace.h"
@@ -449,6 +450,30 @@ static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, c
     return STATUS_OK;
 }
 
+/* Widens a tensor in a grouped format. */
+static status_t convert_grouped(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                                const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
+{
+    const uint64_t begin = context_now();
+    grouped_t grouped;
+    const bool is_found = grouped_find(&src_info->format, src_info->sizes, &grouped);
+    INVARIANT(is_found);
+    grouped_unpack(ctx, &grouped, src, dst);
+    tell_bytes(ctx, true, src_info, src, dst_info, dst, cause, begin);
+    return STATUS_OK;
+}
+
+/* True if the format can be converted, but only from and to row-major elements. */
+static bool is_by_rows(const tensor_info_t *info)
+{
+    return trim_is(info) || grouped_is(info);
+}
+
+bool convert_is_readable(const tensor_info_t *info)
+{
+    return info->format.kind != FORMAT_OPAQUE || trim_is(info);
+}
+
 /* Tries oneDNN first. Then tries native loops: with strides, or element by element if source or
  * destination is row-major. If none of these works, converts to row-major bytes first. */
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
@@ -461,8 +486,13 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
         return convert_regrouped(ctx, src_info, src, dst_info, dst, cause);
     if (dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info))
         return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
-    if (trim_is(src_info) && !info_is_contiguous(dst_info))
+    if (grouped_is(dst_info))
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "reorder: %s to %s, only tensor_grouped writes a grouped format", info_brief(src_info),
+             info_brief(dst_info));
+    if (is_by_rows(src_info) && !info_is_contiguous(dst_info))
         return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
+    if (grouped_is(src_info)) return convert_grouped(ctx, src_info, src, dst_info, dst, cause);
     if (trim_is(src_info) || trim_is(dst_info))
         return convert_trimmed(ctx, src_info, src, dst_info, dst, cause);
     bool is_blocked = format_is_blocked(&src_info->format) || format_is_blocked(&dst_info->format);
@@ -549,7 +579,7 @@ static bool begins_with_onednn(const tensor_info_t *src_info, const tensor_info_
 {
     bool is_by_plain = dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info);
     return info_numel(src_info) > 0 && src_info->format.kind != FORMAT_REGROUPED && !is_by_plain &&
-           !trim_is(src_info) && !trim_is(dst_info) && is_for_onednn(src_info);
+           !is_by_rows(src_info) && !is_by_rows(dst_info) && is_for_onednn(src_info);
 }
 
 status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,

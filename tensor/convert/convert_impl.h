@@ -30,6 +30,9 @@ status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_i
  * it by a snapshot, which is copied when it is written. Releases the result on failure. */
 status_t convert_own(context_t *ctx, const tensor_t *tensor, tensor_t **converted);
 
+/* True if every machine can convert from this format: it is not opaque, or it is trimmed. */
+bool convert_is_readable(const tensor_info_t *info);
+
 /* True if a conversion between infos of equal dtype and number of elements moves bytes. */
 bool convert_moves_bytes(const tensor_info_t *from, const tensor_info_t *want);
 

@@ -238,7 +238,8 @@ dnnl_status_t onednn_md_create(const tensor_info_t *info, dnnl_memory_desc_t *ou
     if (info->format.kind == FORMAT_ANY)
         return dnnl_memory_desc_create_with_tag(out_md, info->rank, info->sizes, data_type,
                                                 dnnl_format_tag_any);
-    if (info->format.kind == FORMAT_REGROUPED) return dnnl_unimplemented;
+    if (info->format.kind == FORMAT_REGROUPED || info->format.kind == FORMAT_GROUPED)
+        return dnnl_unimplemented;
     if (info->format.kind == FORMAT_OPAQUE) return onednn_md_of_words(info, data_type, out_md);
     if (info->format.n_blocks > 0) return create_blocked(info, data_type, out_md);
     dnnl_dims_t strides;

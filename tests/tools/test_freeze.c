@@ -480,7 +480,7 @@ static void check_lie(context_t *ctx, const char *from, const char *to, const ch
     const size_t n = fread(bytes, 1, sizeof bytes, file);
     assert_true(n < sizeof bytes);
     memcpy(&header, bytes, sizeof header);
-    assert_int_equal(header.version, FILE_VERSION);
+    assert_int_equal(header.version, FILE_VERSION_GRAPHS);
     char *at = NULL, *text = bytes + header.text.offset;
     for (char *c = text; c + strlen(from) <= text + header.text.bytes; c++)
         if (memcmp(c, from, strlen(from)) == 0) at = c;

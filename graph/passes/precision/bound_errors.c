@@ -12,6 +12,7 @@
 #include "ops/sample_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert/convert_impl.h"
+#include "tensor/convert/grouped_impl.h"
 #include "tensor/convert/trim_impl.h"
 #include "tensor/scope_impl.h"
 
@@ -346,7 +347,7 @@ static status_t add_site(void *user, const graph_node_t *node)
         !is_open(node))
         return STATUS_OK;
     site.weight = constant_weight(search->graph, node);
-    if (site.weight == NULL ||
+    if (site.weight == NULL || grouped_is(tensor_info(site.weight)) ||
         !find_kind(search->graph, node, tensor_info(site.weight), &site.kind))
         return STATUS_OK;
     TRY(context_grow(search->ctx, &search->sites, &search->capacity, search->n + 1,
