@@ -438,11 +438,15 @@ static void tell_bytes(context_t *ctx, bool is_ours, const tensor_info_t *src_in
                  begin);
 }
 
-static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, const void *src,
-                                const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
+/* Converts from or to a format that only row-major elements can be converted to or from. */
+static status_t convert_packed(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                               const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
     const uint64_t begin = context_now();
-    if (trim_is(dst_info))
+    grouped_t grouped;
+    if (grouped_find(&src_info->format, src_info->sizes, &grouped))
+        grouped_unpack(ctx, &grouped, src, dst);
+    else if (trim_is(dst_info))
         TRY(trim_pack(ctx, dst_info, src, dst));
     else
         TRY(trim_unpack(ctx, src_info, src, dst));
@@ -450,21 +454,7 @@ static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, c
     return STATUS_OK;
 }
 
-/* Widens a tensor in a grouped format. */
-static status_t convert_grouped(context_t *ctx, const tensor_info_t *src_info, const void *src,
-                                const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
-{
-    const uint64_t begin = context_now();
-    grouped_t grouped;
-    const bool is_found = grouped_find(&src_info->format, src_info->sizes, &grouped);
-    INVARIANT(is_found);
-    grouped_unpack(ctx, &grouped, src, dst);
-    tell_bytes(ctx, true, src_info, src, dst_info, dst, cause, begin);
-    return STATUS_OK;
-}
-
-/* True if the format can be converted, but only from and to row-major elements. */
-static bool is_by_rows(const tensor_info_t *info)
+static bool is_packed(const tensor_info_t *info)
 {
     return trim_is(info) || grouped_is(info);
 }
@@ -490,11 +480,10 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
         FAIL(ctx, STATUS_UNSUPPORTED,
              "reorder: %s to %s, only tensor_grouped writes a grouped format", info_brief(src_info),
              info_brief(dst_info));
-    if (is_by_rows(src_info) && !info_is_contiguous(dst_info))
+    if (is_packed(src_info) && !info_is_contiguous(dst_info))
         return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
-    if (grouped_is(src_info)) return convert_grouped(ctx, src_info, src, dst_info, dst, cause);
-    if (trim_is(src_info) || trim_is(dst_info))
-        return convert_trimmed(ctx, src_info, src, dst_info, dst, cause);
+    if (is_packed(src_info) || is_packed(dst_info))
+        return convert_packed(ctx, src_info, src, dst_info, dst, cause);
     bool is_blocked = format_is_blocked(&src_info->format) || format_is_blocked(&dst_info->format);
     threads_guard_t guard = threads_enter(ctx);
     uint64_t begin = context_now();
@@ -579,7 +568,7 @@ static bool begins_with_onednn(const tensor_info_t *src_info, const tensor_info_
 {
     bool is_by_plain = dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info);
     return info_numel(src_info) > 0 && src_info->format.kind != FORMAT_REGROUPED && !is_by_plain &&
-           !is_by_rows(src_info) && !is_by_rows(dst_info) && is_for_onednn(src_info);
+           !is_packed(src_info) && !is_packed(dst_info) && is_for_onednn(src_info);
 }
 
 status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
