@@ -76,7 +76,7 @@ format_t format_owned(int rank, int64_t elements, const char *owner, int version
                       const int64_t *numbers) TESSERA_API(format_owned);
 const int64_t *format_numbers(const format_t *format) TESSERA_API(format_numbers);
 
-/* What a grouped format adds to scale * code. */
+/* Numbers that a grouped format adds to scale * code. */
 typedef enum grouping_offset {
     GROUPING_NONE,  /* nothing: value = scale * code */
     GROUPING_ZEROS, /* a zero, which is a code, for each group: value = scale * (code - zero) */
@@ -92,7 +92,7 @@ typedef enum grouping_offset {
 #define GROUPING_LEAST 16
 #define GROUPING_MOST 65536
 typedef struct grouping {
-    int bits;       /* of a code: 2, 4 or 8 */
+    int bits;       /* 2, 4 or 8 in each code */
     bool is_signed; /* codes of 4 bits are -8 to 7 instead of 0 to 15 */
     int64_t group;  /* elements of a group, a multiple of GROUPING_LEAST up to GROUPING_MOST; the
                        last  group of a row may have fewer */

@@ -23,8 +23,8 @@ typedef struct grouped {
     int64_t n_rows, n_columns, n_blocks;
     int64_t n_groups;    /* in a row */
     int64_t n_padded;    /* columns with padding */
-    int64_t head_bytes;  /* of the scales, zeros and minima of a group */
-    int64_t group_bytes; /* of a whole group, with its head */
+    int64_t head_bytes;  /* a group's scales, zeros and minima */
+    int64_t group_bytes; /* a whole group, with its head */
     int64_t block_bytes;
 } grouped_t;
 
