@@ -212,8 +212,8 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
 }
 
 /* A view of a dense tensor shares the tensor's bytes. A view of an mkldnn tensor is a snapshot, so
- * a write to the view never changes the tensor, or the reverse. If they shared bytes, the blocks of
- * the format would determine whether such a write is visible. */
+ * a write to one of them never changes the other. If they shared bytes, the blocks of the format
+ * would determine whether such a write is visible. */
 static status_t make_views(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
                            const tensor_t *in, tensor_t **out)
 {

@@ -203,7 +203,7 @@ static void read_limits(context_t *ctx, const context_options_t *options, const 
                            "tessera,warning,TESSERA_LIMIT_ITERATIONS is not a positive number");
 }
 
-/* Makes "<folder>/<rest>" of an absolute path; other paths are ignored. */
+/* Sets the store's folder to "<folder><rest>"; ignores a folder that is not an absolute path. */
 static status_t join_store(context_t *ctx, const char *folder, const char *rest)
 {
     if (folder == NULL || folder[0] != '/') return STATUS_OK;

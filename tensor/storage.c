@@ -28,11 +28,11 @@ struct buffer {
 struct storage {
     atomic_int n_references;
     atomic_bool is_packable;
-    atomic_bool is_stored; /* forms of a kernel go to the store */
+    atomic_bool is_stored; /* forms that kernels read are saved in the store */
     atomic_bool may_shed;
     atomic_bool is_exposed; /* the user has a pointer to the bytes */
-    int n_returns;          /* number of writes since the last write to a form that had to restore
-                               shed bytes */
+    int n_returns; /* number of writes that had to restore shed bytes, since the last write to a
+                      form */
     atomic_uint_fast64_t version;
     allocator_t allocator;
     size_t bytes;

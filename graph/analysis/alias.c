@@ -10,7 +10,7 @@
 
 /* ---- classes ---- */
 
-/* Its address identifies this analysis. */
+/* The address of this variable identifies the analysis. */
 static const char analysis_kind;
 
 /* Union-find with path halving. */
@@ -153,7 +153,8 @@ static status_t place_below(alias_t *alias, int place, const char *path, int *ou
     return STATUS_OK;
 }
 
-/* Parents precede their children. */
+/* Joins what a module from outside contains with the outside. Parents precede their children in the
+ * array, so one pass is enough. */
 static void join_outside(alias_t *alias)
 {
     for (int i = 0; i < alias->n_places; i++) {
@@ -209,7 +210,8 @@ bool alias_has_effect(const graph_node_t *node)
     return false;
 }
 
-/* True also for operators that return their input itself if no conversion is needed. */
+/* True if the result may share bytes with the input. Includes operators that return their input
+ * itself if no conversion is needed. */
 bool alias_shares(const graph_node_t *node)
 {
     if (node->kind == NODE_BUILTIN)
@@ -339,7 +341,8 @@ static status_t look_at(void *user, const graph_node_t *node)
     }
 }
 
-/* Call it after all members of modules have entries. */
+/* A call may read and write everything that it can reach. Run this after all members of modules
+ * have entries. */
 static status_t look_at_call(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;
@@ -478,8 +481,8 @@ static void hand_down(alias_t *alias, int class)
     }
 }
 
-/* An attribute keeps the value, so other methods may write it. Values that each run creates are
- * unaffected: no other method sees them during the run. */
+/* Marks a value that an attribute keeps as written, because other methods may write it. Values that
+ * each run creates are unaffected: no other method sees them during the run. */
 static void mark_kept(alias_t *alias, int class)
 {
     const alias_class_t *at = &alias->classes[class];
@@ -534,7 +537,8 @@ static status_t settle_all(alias_t *alias)
     return status;
 }
 
-/* Runs after all classes are joined. Conversions make snapshots, which are not views. */
+/* Records which classes have views or in-place writes, after all classes are joined. Conversions
+ * make snapshots, which are not views. */
 static status_t note_views(void *user, const graph_node_t *node)
 {
     alias_t *alias = user;

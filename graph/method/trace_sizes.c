@@ -2,9 +2,9 @@
  *
  * The method runs again on tensors without data, at other input sizes: first with one dimension
  * changed, then with all those that may vary. Each number that differs between these runs must be
- * an expression of the sizes. At further sizes, the graph must equal the trace, and it must reject
- * sizes at which the run fails. A method that reads sizes may branch on them, so it runs at many
- * sizes. */
+ * an expression of the sizes. At further sizes, the graph must equal a new trace, and it must
+ * reject sizes at which the method fails. A method that reads sizes may branch on them, so it runs
+ * at many sizes. */
 #include "graph/method/holes_impl.h"
 #include "graph/method/trace_impl.h"
 
@@ -45,7 +45,7 @@ typedef struct proof {
     int n_names;
     name_t names[MAX_NAMES];
     bool has_looked;
-    char reason[256]; /* reason why sizes are fixed that might have varied */
+    char reason[256]; /* why sizes are fixed although they might vary */
 } proof_t;
 
 /* ---- one run ---- */
@@ -177,7 +177,7 @@ static int64_t size_at(const proof_t *proof, int place)
     return proof->base[place / TENSOR_MAX_RANK].sizes[place % TENSOR_MAX_RANK];
 }
 
-/* Dimensions that must be equal cannot vary alone. Tries to vary them together. */
+/* Tries to vary dimensions of equal size together: those that must be equal cannot vary alone. */
 static status_t try_group(proof_t *proof, int n_places, const int *places, int first)
 {
     int group[MAX_INPUTS], n = 0;
@@ -346,7 +346,7 @@ static status_t make_at(proof_t *proof, const int64_t *sizes, bool *out_is_made,
     return STATUS_OK;
 }
 
-/* Runs at sizes in which all names differ from each other and between runs. */
+/* Runs a few times with all named sizes changed, by a different number of steps in each run. */
 static status_t make_few(proof_t *proof, bool *out_fits, made_t *made)
 {
     *out_fits = true;
@@ -405,7 +405,7 @@ static status_t fit(proof_t *proof, bool is_at_many, holes_t *holes, bool *out_f
     return status;
 }
 
-/* The method failed in the last run. Checks that the opened graph rejects that run's sizes. */
+/* Checks that the opened graph rejects the sizes of the last run, in which the method failed. */
 static status_t check_failure(proof_t *proof, const graph_t *opened, bool *out_agrees)
 {
     graph_t *resized = NULL;
@@ -481,7 +481,8 @@ static status_t prove_by(proof_t *proof, bool is_at_many, graph_t **out_graph)
     return status;
 }
 
-/* Few sizes are enough for linear expressions; more are tried only if the method reads sizes. */
+/* Finds expressions for the numbers that differ between sizes. Few sizes are enough for linear
+ * expressions; more are tried only if the method reads sizes. */
 static status_t prove(proof_t *proof, graph_t **out_graph)
 {
     if (proof->n_names == 0) return STATUS_OK;

@@ -538,7 +538,8 @@ status_t plan_run_step(plan_run_t *run, const step_t *step)
 
 /* ---- results in the caller's tensors ---- */
 
-/* Kernels need outputs with the allocator's alignment. Released bytes have no address yet. */
+/* True if a kernel can write to the tensor: outputs need the allocator's alignment. Released bytes
+ * have no address yet. */
 static bool is_aligned(const tensor_t *tensor)
 {
     uintptr_t place = (uintptr_t)storage_place(tensor->storage);

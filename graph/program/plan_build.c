@@ -412,7 +412,7 @@ static status_t share_outputs(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* A view of a parameter adds no step: each step that reads the view takes it during the run. */
+/* A view of a parameter adds no step: each step that reads the view makes the view at run time. */
 static status_t build_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
 {
     plan_source_t source = b->slots[node->inputs[0]].source;

@@ -23,8 +23,8 @@
 #include "tensor/context_impl.h"
 #include "tensor/threads/threads_impl.h"
 
-/* Workers do not run a step if one thread per slice would take longer than all threads for all
- * slices, by this share plus this many nanoseconds. */
+/* Workers do not run a step if one thread for each slice would take longer than all threads
+ * together for each slice in turn, by more than this share plus this many nanoseconds. */
 #define WORKER_LOSS 0.05
 #define WORKER_NS 3000.0
 
@@ -58,7 +58,8 @@ static bool lies_by_batch(const tensor_info_t *info)
     return true;
 }
 
-/* Workers cannot run steps that read parameters: one thread packs a parameter when it is read. */
+/* Workers cannot run steps that read parameters, because a single thread must pack a parameter when
+ * a step reads it. */
 static bool reads_parameters(const step_t *step)
 {
     for (int i = 0; i < step->n_sources; i++)
@@ -73,9 +74,10 @@ static bool is_whole(const plan_t *plan, int root, size_t offset, const tensor_i
            lies_by_batch(info);
 }
 
-/* Each slice reads all of an operand without a batch dimension. So no step of the loop may write to
- * the operand, which is certain only for inputs and constants. Example: %2 = slice(%1) end=1 is in
- * the buffer of %1, which in a loop may contain another slice. */
+/* True if a slice of the step can read this operand. Each slice reads all of an operand without a
+ * batch dimension. So no step of the loop may write to the operand, which is certain only for
+ * inputs and constants. Example: %2 = slice(%1) end=1 is in the buffer of %1, which in a loop may
+ * contain another slice. */
 static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
 {
     const plan_source_t *source = &step->sources[index];
@@ -125,7 +127,8 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
-/* The operand whose buffer the result reuses, or -1. Differs from view.overwrites after a swap. */
+/* The operand whose buffer the result reuses, or -1. If a plan has swapped the operands, this
+ * differs from view.overwrites. */
 static int find_overwritten(const step_t *step)
 {
     for (int i = 0; step->view.overwrites >= 0 && i < step->n_sources; i++)
@@ -151,7 +154,8 @@ static bool can_replace(const step_t *step, const prepared_t *smaller)
            (smaller->overwrites >> overwritten & 1) != 0;
 }
 
-/* *out_smaller is NULL if the kernel and formats of the entire batch do not suit the slice. */
+/* Prepares the operator for a slice of n elements. *out_smaller is NULL if the kernel and formats
+ * of the entire batch do not suit the slice. */
 static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_t *step, int64_t n,
                            prepared_t **out_smaller)
 {
@@ -297,7 +301,8 @@ static status_t prepare_step(slicing_t *slicing, const plan_loop_t *loop, int s,
     return STATUS_OK;
 }
 
-/* *out_done is false if a step cannot run by the chosen slices; loops must then be chosen again. */
+/* Prepares the operators for all slices. *out_done is false if a step cannot run with the chosen
+ * slices; the loops must then be chosen again. */
 static status_t prepare_loops(slicing_t *slicing, bool *out_done)
 {
     *out_done = true;

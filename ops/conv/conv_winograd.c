@@ -1,5 +1,11 @@
-/* Convolutions of 3x3 with stride 1 or 2, or of 5x5 with stride 1, with Winograd's transforms, in
- * our own kernel.
+/* 3x3 convolutions with stride 1 or 2, and 5x5 convolutions with stride 1, with Winograd's
+ * transforms, in our own kernels.
+ *
+ * Each size of transform, 2, 4 or 6, is a kernel of the operator. The size is the side of a tile
+ * for 3x3, and the side plus 2 for 5x5: then polynomials of one size have the same length and
+ * rounding error. Stride 2 has no size 6. Larger tiles need fewer products, round more, and read a
+ * larger weight. The attribute `algorithm` determines the allowed sizes. Among these and direct
+ * sums, the one with the lowest estimate is chosen.
  *
  * Activations and weight are f32 or bf16. If the processor can multiply pairs of bf16, size 2 of
  * 3x3 bf16 kernels uses these instructions, 2.25 times fewer than direct sums do. All other sizes
@@ -7,12 +13,7 @@
  * their weights are 8 and 14 times as large, so they are faster only if the weight stays in a
  * cache.
  *
- * Activations are in blocks of the machine's lanes. The packed weight is the transform for size 2,
- * 4 or 6. Each size is a kernel of the operator. The size is the side of a tile for 3x3, and the
- * side plus 2 for 5x5: then polynomials of one size have the same length and rounding error. Stride
- * 2 has no size 6. Larger tiles need fewer products, round more, and read a larger weight. The
- * attribute `algorithm` determines the allowed sizes. Among these and direct sums, the one with the
- * lowest estimate is chosen. */
+ * Activations are in blocks of the machine's lanes. The packed weight is the transformed weight. */
 #include <math.h>
 
 #include "ops/accept_impl.h"
@@ -140,7 +141,7 @@ static int64_t round_up(int64_t n, int64_t to)
 #define TRANSFORM_FLOPS 40.0
 
 /* Points of all tiles in a row or column of n results. Short tiles (winograd_impl.h) have `stride`
- * points less. */
+ * points fewer. */
 static double count_points(const winograd_t *w, int64_t n)
 {
     const int64_t n_tiles = winograd_count_tiles(n, w->tile);

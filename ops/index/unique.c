@@ -1,8 +1,8 @@
 /* Finds the distinct elements, or the distinct slices along a dimension.
  *
  * Elements become integer keys. A stable merge sort orders the slice numbers; adjacent equal slices
- * then form a group. All this is done in scratch memory, because only then are the sizes of the
- * outputs known. */
+ * then form a group. All this is done in scratch memory, because the sizes of the outputs are known
+ * only after it. */
 #include <math.h>
 #include <string.h>
 
@@ -82,8 +82,8 @@ static work_t begin_work(const void *attrs, const tensor_info_t *x, void *block)
 }
 
 /* Converts an element to a key. Keys, compared as unsigned integers, have the order of the
- * elements. So a negative float has all bits inverted; a positive float and a signed integer, the
- * sign bit. */
+ * elements. So all bits of a negative float are inverted; of a positive float and of a signed
+ * integer, only the sign bit. */
 static uint64_t key_of(dtype_t dtype, const void *element)
 {
     const uint64_t sign = (uint64_t)1 << 63;

@@ -199,8 +199,8 @@ static void want_contiguous(const op_call_t *call, prepared_t *prepared)
     }
 }
 
-/* Chooses one format for x and grad: that of x, or that of grad if only grad is blocked. If
- * strips_of supports neither, the plain format. */
+/* Chooses one format for x and grad: that of x, or that of grad if only grad is blocked. The plain
+ * format if strips_of supports neither. */
 static format_t choose_format(const op_call_t *call, int operand)
 {
     const tensor_info_t *info = call->in[operand];
@@ -346,8 +346,7 @@ static double epsilon_of(const work_t *work)
 }
 
 /* Multiplier of a channel: weight / sqrt(variance + epsilon). The variance is rounded like the
- * result that the backward pass reads, so that both passes compute the same operand of the
- * activation. */
+ * result that the backward pass reads, so that both passes compute the same pre-activations. */
 static double scale_of(const work_t *work, int64_t channel, double variance)
 {
     const double given = work->number == DTYPE_F64 ? variance : (double)(float)variance;

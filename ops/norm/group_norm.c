@@ -174,8 +174,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
 
 /* ---- kernel ----
  *
- * Sums each channel, and combines the sums to group means, then likewise to variances; then
- * computes x * scale[c] + shift[c], both 0 for padded channels. */
+ * Sums each channel and combines the sums into means of groups; computes variances in the same way;
+ * then computes x * scale[c] + shift[c], both 0 for padded channels. */
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

@@ -138,7 +138,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
  * the sums are the same with any number of threads. */
 
 #define MAX_PARTS 16
-#define PART_ELEMENTS 8192 /* fewer elements than this in each part are not worth splitting */
+#define PART_ELEMENTS 8192 /* parts with fewer elements are not worth splitting */
 #define PENDING_ROWS 64    /* rows whose sum in the computation dtype is added to a double */
 
 /* Scratch buffers of a part, each of n doubles: sums of weight and bias in double; pending sums of

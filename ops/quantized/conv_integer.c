@@ -197,7 +197,7 @@ static status_t describe_plain(context_t *ctx, const op_call_t *call, prepared_t
 
 /* Describes the convolution of ones with the packed weight. For each output channel, the first
  * element of its result is the sum of the weights. Tries an x of one window first. If oneDNN has no
- * primitive for this weight format then, tries an x of full width, because oneDNN's formats depend
+ * such primitive for this weight format, tries an x of full width, because oneDNN's formats depend
  * on the width. */
 static status_t describe_sums(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double n_terms,

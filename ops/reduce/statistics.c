@@ -406,9 +406,9 @@ static void pass_logsumexp(const gradient_call_t *call)
     call->in_grad[X] = emit_cast(e, part, emit_info(e, call->in[X])->dtype);
 }
 
-/* For p = 2: grad (x / y), where y is the norm. For other p: grad sign(x) (|x| / y)^(p - 1). 0
- * where y is 0. x / y is computed first, because it is at most 1, whereas grad / y may be
- * infinite. */
+/* For p = 2: grad (x / y), where y is the norm. For other p: grad sign(x) (|x| / y)^(p - 1). The
+ * result is 0 where y is 0. x / y is computed first, because it is at most 1, whereas grad / y may
+ * be infinite. */
 static void pass_norm(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;

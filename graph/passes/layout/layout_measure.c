@@ -1,11 +1,11 @@
 /* Replaces estimated costs of ways by times measured on this machine.
  *
- * Only one of several equal sites is measured; the names of its ways are those of the others. Sites
- * with the largest estimates are measured first, until the deadline. The ways of a site run
- * alternately, so that the machine's state affects all of them; the shortest time of each counts.
- * Activations are in caches as the previous run left them. Each run reads the weights from another
- * part of a large block, as in a network whose weights are in no cache. Estimates of sites that
- * were not measured are scaled by the measured sites' average ratio of time to estimate. */
+ * Only one of several equal sites is measured: their ways have the same names. Sites with the
+ * largest estimates are measured first, until the deadline. The ways of a site run alternately, so
+ * that the machine's state affects all of them; the shortest time of each counts. Activations are
+ * in caches as the previous run left them. Each run reads the weights from another part of a large
+ * block, as in a network whose weights are in no cache. Estimates of sites that were not measured
+ * are scaled by the measured sites' average ratio of time to estimate. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -37,7 +37,7 @@ struct layout_problem {
     network_fan_t *fans;
     double **fan_costs; /* [fans] costs of the fan's conversions */
     network_end_t *readers;
-    int (*forms)[LAYOUT_MAX_WAYS]; /* [ends, makers too] form for each way */
+    int (*forms)[LAYOUT_MAX_WAYS]; /* [ends, including makers] form for each way */
     int n_readers, n_forms, n_entries;
     entry_t *entries;
     int *first_entry;   /* first entry of each value; then of each updated weight */
@@ -140,7 +140,8 @@ static status_t make_costs(context_t *ctx, const tensor_info_t *const *infos, in
     return STATUS_OK;
 }
 
-/* `infos` has an element for each end of the fan. */
+/* Makes the fan of a value or, from n_values on, of an updated weight. infos: scratch memory for
+ * the forms of all ends. */
 static status_t make_fan(layout_problem_t *problem, int number, const tensor_info_t **infos)
 {
     const layout_search_t *search = problem->search;
@@ -312,8 +313,8 @@ static int uniform_way(const layout_site_t *site, int candidate)
     return best;
 }
 
-/* Starts from each uniform choice (all blocked, all channels last, ...). Compared with the best of
- * these, the result shows what mixing formats gains. */
+/* Solves the network, starting from each uniform choice (all blocked, all channels last, ...). The
+ * difference between the result and the best uniform choice is the gain of mixed formats. */
 static status_t solve(layout_problem_t *problem, layout_certificate_t *out_certificate)
 {
     const layout_search_t *search = problem->search;
