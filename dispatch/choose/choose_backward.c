@@ -90,8 +90,8 @@ bool choose_join_groups(tensor_info_t *weight)
 
 /* ---- candidates ---- */
 
-/* Candidates if the layout is dense. The gradient of a weight is row-major; a weight that is read
- * is packed in the format that oneDNN chooses. */
+/* Lists candidates if the layout is dense. The gradient of a weight is row-major; a weight that is
+ * read is packed in the format that oneDNN chooses. */
 static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       candidate_t *out)
 {
@@ -109,7 +109,7 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
     return 3;
 }
 
-/* Candidates if inputs must not be reordered. The format of output 0 may be prescribed. */
+/* Lists candidates if inputs must not be reordered. The format of output 0 may be prescribed. */
 static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       candidate_t *out)
 {

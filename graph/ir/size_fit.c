@@ -188,7 +188,8 @@ typedef struct quotient {
     int64_t divisor, offset;
 } quotient_t;
 
-/* Finds the range of offsets with which the quotient has all values; false if there are none. */
+/* Finds the range of offsets with which the quotient equals the value of every sample; false if
+ * there are none. */
 static bool find_offsets(int n_samples, const int64_t *product, const int64_t *values,
                          int64_t divisor, int64_t *out_low, int64_t *out_high)
 {
@@ -469,7 +470,7 @@ void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64
     }
 }
 
-/* Fits the first quotient of variable v that has all values. */
+/* Fits the first quotient of variable v that equals the value of every sample. */
 static bool fit_quotient(const size_samples_t *samples, int v, const int64_t *values,
                          size_expr_t *out_expr)
 {

@@ -1,9 +1,9 @@
 /* The loops of expand_depthwise_impl.h, compiled once for each ISA (isa_impl.h).
  *
- * Rows of e are stored in a ring buffer: row h is in slot h % n_slots. A slot has zeros on both
- * sides for the columns outside the image, so the inner loop needs no bounds check. The inner loop
- * is compiled for each kernel size and stride. AT_ONCE elements of e, for two vectors of channels,
- * are summed in registers. */
+ * Rows of e, the tensor between the two convolutions, are stored in a ring buffer: row h is in slot
+ * h % n_slots. A slot has zeros on both sides for the columns outside the image, so the inner loop
+ * needs no bounds check. The inner loop is compiled for each kernel size and stride. AT_ONCE
+ * elements of e, for two vectors of channels, are summed in registers. */
 #include "kernels/conv/expand_depthwise_impl.h"
 #include "kernels/vector_impl.h"
 

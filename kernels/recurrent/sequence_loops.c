@@ -25,7 +25,8 @@ typedef struct tile {
     int64_t ahead_step;
 } tile_t;
 
-/* For a single row: two accumulators per gate, since each addition waits for the one before it. */
+/* Multiplies a single row. Uses two accumulators per gate, because each addition waits for the one
+ * before it. */
 KERNEL_INLINE int64_t multiply_pairs(const tile_t *tile, int n_gates,
                                      vector_t sum[SEQUENCE_MAX_GATES])
 {
@@ -346,7 +347,7 @@ static void project_halves(const sequence_run_t *run, int64_t first, int64_t las
         }
 }
 
-/* One step of a block for the sequences of a tile. */
+/* Computes one step of a block for the sequences of a tile. */
 static void step_tile(const part_t *part, const tiles_t *tiles, int64_t t)
 {
     const int64_t width = 2 * HALF_WIDTH;

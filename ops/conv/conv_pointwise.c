@@ -28,8 +28,8 @@ static bool is_normed(const opdef_t *op)
     return op->n_operands == CONV_NORM_OPERANDS;
 }
 
-/* Minimum number of results in an image. Results are summed at the same time; with fewer, each
- * addition waits for the one before it. */
+/* Minimum number of results in an image. So many results are summed at the same time; with fewer,
+ * each addition waits for the one before it. */
 #define LEAST_RESULTS 7
 #define LEAST_INPUTS 64 /* with fewer inputs, storing results dominates; oneDNN stores faster */
 

@@ -141,7 +141,7 @@ static double activation_spec(const spec_call_t *call, int output, const int64_t
 
 /* ---- state of both kernels ---- */
 
-/* State from prepare. Padded lanes must be +0 after a run, like before. dirties_padding is set if
+/* State from prepare. Padded lanes must be +0 after a run, as before it. dirties_padding is set if
  * the function of 0 is not +0, as for exp (1) and neg (-0), but not for relu. */
 typedef struct state {
     function_t function;

@@ -54,8 +54,8 @@ static double binary_spec(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- oneDNN kernel: both operands have the same shape and format, and are read as one row ---- */
 
-/* Finds oneDNN's algorithm for a function. Not for maximum and minimum, because oneDNN's ignore
- * NaN. */
+/* Finds oneDNN's algorithm for a function. Finds none for maximum and minimum, because oneDNN's
+ * versions ignore NaN. */
 static bool find_algorithm(const opdef_t *op, onednn_algorithm_t *out_algorithm)
 {
     switch (op->variant) {

@@ -142,7 +142,7 @@ static void finish(const lrn_t *attrs, int64_t n, const float *sum, const float 
         for (int64_t i = 0; i < n; i++) dst[i] = src[i] * powf(k + scale * sum[i], power);
 }
 
-/* Plain format: n adjacent positions, one channel at a time. */
+/* Computes n adjacent positions in the plain format, one channel at a time. */
 static void run_positions(const lrn_t *attrs, const walk_t *walk, const float *src, float *dst,
                           int64_t n)
 {
@@ -159,9 +159,9 @@ static void run_positions(const lrn_t *attrs, const walk_t *walk, const float *s
     }
 }
 
-/* Channels last or blocked channels: all channels of one position; src and dst point to channel 0.
- * For each tile of channels, gathers the squares of its channels and their neighbours, then sums
- * each window. */
+/* Computes all channels of one position in channels last or blocked channels; src and dst point to
+ * channel 0. For each tile of channels, gathers the squares of its channels and their neighbours,
+ * then sums each window. */
 static void run_channels(const lrn_t *attrs, const walk_t *walk, const float *src, float *dst)
 {
     const int64_t before = attrs->size / 2, block = walk->block;
@@ -190,7 +190,7 @@ static void run_channels(const lrn_t *attrs, const walk_t *walk, const float *sr
     }
 }
 
-/* Any dtype and window: all channels of one position, in double. */
+/* Computes all channels of one position in double, for any dtype and window. */
 static void run_any(const lrn_t *attrs, const walk_t *walk, dtype_t dtype, const char *src,
                     char *dst)
 {

@@ -1,9 +1,9 @@
 /* Convolution of u8 with s8 that rescales its sums in the same pass, to f32 or 8-bit integers. It
  * applies a multiplier per channel, an addend and a relu, then rounds.
  *
- * If the CPU has dot products of bytes, oneDNN computes all of this in one primitive. Otherwise
- * oneDNN's integer kernels saturate pairs of products to 16 bits. So oneDNN convolves the integers
- * as floats: f32 represents sums below 2^24 exactly. */
+ * On CPUs with 8-bit dot products, oneDNN computes all of this in one primitive. On other CPUs,
+ * oneDNN's integer kernels saturate sums of two products to 16 bits. There, oneDNN convolves the
+ * integers as floats: f32 represents sums below 2^24 exactly. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Conversion of real numbers to integers and back, as in ONNX QuantizeLinear and DequantizeLinear,
- * and of sums of products to integers of fewer bits (requantize).
+ * and of sums of products to narrower integers (requantize).
  *
  * Scales become f32 and zero points s32 first. Then elements are processed in memory order, in
  * lines. A line has one scale for all its elements, or one scale for each. */

@@ -106,7 +106,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 
 /* ---- running ---- */
 
-/* If the tensors have dtype `number`, the block is the operand's memory; otherwise a cast copy. */
+/* Provides an operand as a block: its own memory if the tensors have dtype `number`, otherwise a
+ * cast copy. */
 static void take(const layer_t *layer, int64_t n, const void *from, char **block)
 {
     if (from == NULL)
@@ -198,8 +199,8 @@ typedef struct one_step {
     int64_t step;
 } one_step_t;
 
-/* Computes W x + b for all steps and sequences. The outer loop is over rows of W, so each row is
- * read from memory once. */
+/* Computes weight_ih x + bias_ih for all steps and sequences. The outer loop is over rows of
+ * weight_ih, so each row is read from memory once. */
 static void multiply_rows(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;
@@ -220,8 +221,8 @@ static void multiply_inputs(context_t *ctx, const layer_t *layer)
     threads_share(threads_for(ctx, n * rows * (layer->s.c + 1)), rows, multiply_rows, &all);
 }
 
-/* Computes the operands of gates [first, last) for element j of sequence n at time t. `state` is
- * the block that U is multiplied by: H, or KEPT for r * h. */
+/* Computes the pre-activations of gates [first, last) for element j of sequence n at time t.
+ * `state` is the block by which weight_hh is multiplied: H, or KEPT for r * h. */
 static void fill_gates(const layer_t *layer, int64_t t, int64_t n, int64_t j, int first, int last,
                        int state, recurrent_unit_t *unit)
 {
@@ -281,8 +282,8 @@ static void step_unit(const layer_t *layer, int64_t step, int64_t n, int64_t j)
                 is_inside ? next : 0.0);
 }
 
-/* i counts sequences faster than elements, so that an element's weight rows, read for one sequence,
- * are still in the cache for the next. */
+/* Computes a range of state elements in one step. The inner index is that of the sequence, so that
+ * an element's weight rows, read for one sequence, are still in the cache for the next. */
 static void step_units(void *user, int64_t first, int64_t last)
 {
     const layer_t *layer = ((const one_step_t *)user)->layer;

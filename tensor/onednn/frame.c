@@ -175,8 +175,9 @@ static status_t bind(context_t *ctx, onednn_frame_t *frame, int index, void *han
     return STATUS_OK;
 }
 
-/* Short reorders run on the calling thread alone. OpenMP's threads would need longer, and then the
- * pool's workers would have to wake up and wait for the cores of these threads. */
+/* Number of threads for a primitive. Short reorders run on the calling thread alone. OpenMP's
+ * threads would need longer, and afterwards the pool's workers would have to wake up and wait for
+ * the cores of OpenMP's threads. */
 static int count_threads(const context_t *ctx, const onednn_problem_t *problem)
 {
     const bool is_short = problem->kind == ONEDNN_REORDER &&

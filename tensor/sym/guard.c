@@ -208,7 +208,8 @@ static void learn_not_zero(sym_space_t *space, const sym_poly_t *poly)
     space->stamp++;
 }
 
-/* Returns the inverse of a modulo `modulus`; 0 if there is none. */
+/* Returns the inverse of a modulo `modulus`, found with the extended Euclidean algorithm; 0 if
+ * there is none. */
 static int64_t inverse(int64_t a, int64_t modulus)
 {
     int64_t r = modulus, next_r = (a % modulus + modulus) % modulus, t = 0, next_t = 1;

@@ -2,7 +2,7 @@
  *
  *   - multiples of the divisor are pulled out:             (9*x+y+8)/8 is x+(x+y)/8+1
  *   - a remainder that is known is dropped:                (2*x+1)/2 is x
- *   - a quotient without remainder is divided out:         H/8*8 is H if H % 8 == 0
+ *   - an exact quotient times its divisor is cancelled:    H/8*8 is H if H % 8 == 0
  *   - a divisor of all coefficients is cancelled:          (4*x+3)/8 is x/2
  *   - nested quotients are joined:                         (x/2+1)/3 is (x+2)/6
  *   - if only one value is possible, it is the quotient:   (x%8)/8 is 0

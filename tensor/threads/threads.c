@@ -63,7 +63,7 @@ static size_t sum_caches(hwloc_const_bitmap_t mask)
     return bytes;
 }
 
-/* The CPU affinity of the process; NULL without memory. */
+/* The CPU affinity of the process; NULL if memory runs out. */
 static hwloc_bitmap_t allowed_mask(void)
 {
     hwloc_bitmap_t mask = hwloc_bitmap_alloc();

@@ -3,9 +3,9 @@
  * After the pass, every value of known type has a format, and every change of format is a node:
  * to_mkldnn (moves no bytes), reorder or to_dense. Weights get reorders, too. Pass fold_reorders
  * replaces the reorder of a constant by a packed constant. The reorder of an attribute runs each
- * time, or only once if module_mkldnn was called for the attribute. Nodes of unknown types or that
- * write in place, and inputs and results of blocks, use dense tensors. If a tensor that is written
- * was blocked, it stays blocked. */
+ * time, or only once if module_mkldnn was called for the attribute. Nodes that have unknown types
+ * or write in place, and inputs and results of blocks, use dense tensors. If a tensor that is
+ * written was blocked, it stays blocked. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
