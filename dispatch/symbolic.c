@@ -150,7 +150,7 @@ static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
         (*out_n != n_numbers || !is_confirmed(ctx, n_numbers, out, numbers)))
         status = context_fail(ctx, STATUS_UNSUPPORTED,
                               "%s: its symbolic sizes contradict the hints", call->op->name);
-    const status_t calculated = sym_status(ctx); /* if `infer` failed because of it, the cause */
+    const status_t calculated = sym_status(ctx); /* the cause if `infer` has failed */
     if (calculated != STATUS_OK) status = calculated;
     if (numbers != NULL && status != STATUS_OK && status != STATUS_OUT_OF_MEMORY)
         status = STATUS_UNSUPPORTED;

@@ -156,7 +156,7 @@ static status_t try_pair(context_t *ctx, const search_t *search, const candidate
     return STATUS_OK;
 }
 
-/* The source's own format; but the result's format if for the source it means the same bytes.
+/* The result's format if the source has the same bytes in it, else the source's own format.
  * Example: with 16 channels, blocks of 16 and channels last are the same bytes, but oneDNN has no
  * kernel that reads one and writes the other. */
 static format_t given_format(const op_call_t *call)
@@ -172,9 +172,9 @@ static candidate_t pair(format_t src, format_t dst, bool is_own)
     return (candidate_t){.src = src, .dst = dst, .is_own = is_own};
 }
 
-/* Lists all pairs of candidates that mean the same bytes as the source's and the result's format:
- * 88 channels of one pixel are the same in blocks of 8, channels last and row-major. The first of
- * these pairs for which the weight is already packed is chosen. */
+/* Lists all pairs of candidates in which source and result have the same bytes as in their own
+ * formats: 88 channels of one pixel are the same in blocks of 8, channels last and row-major. The
+ * first of these pairs for which the weight is already packed is chosen. */
 static int list_names(const op_call_t *call, const onednn_problem_t *problem, candidate_t *pairs)
 {
     const format_t own = info_tag(call->in[0]);

@@ -225,7 +225,8 @@ static status_t look_for_c_method(context_t *ctx, void *user, const char *path, 
     return add_whole(callee->spread.keeping, callee->spread.why, method.owner);
 }
 
-/* Only C methods matter here; graph methods are analysed separately. */
+/* Adds the modules that C methods of the called name may change. Graph methods are analysed
+ * separately. */
 static status_t look_at_call(look_t *look, const graph_node_t *node)
 {
     kept_t why = {.reason = KEEP_PART, .graph = look->graph, .node = node};

@@ -230,7 +230,7 @@ static void copy_rows(void *user, int64_t first, int64_t last)
                (size_t)s->n_inputs * sizeof(float));
 }
 
-/* The view of one member, which has sources of its own. */
+/* The run as one thread sees it: each thread has its own sources. */
 static sequence_run_t run_of(const task_t *task, int member)
 {
     sequence_run_t run = *task->run;

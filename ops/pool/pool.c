@@ -184,8 +184,8 @@ static double pool_spec(const spec_call_t *call, int output, const int64_t *inde
 
 /* ---- kernel on oneDNN ----
  *
- * For averages, and for maxima of integers, if all windows have one size and no dilation. Not
- * for floating maxima: oneDNN's maximum of NaNs, or of -inf alone, is -FLT_MAX. */
+ * Computes averages, and maxima of integers, if all windows have one size and no dilation. It does
+ * not compute floating maxima: oneDNN's maximum of NaNs, or of -inf alone, is -FLT_MAX. */
 
 /* Describes an adaptive axis by kernel and stride. Returns false if its windows have different
  * sizes. */

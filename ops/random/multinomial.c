@@ -2,9 +2,10 @@
  * the seed and the number's own index.
  *
  * With replacement, a sample is the first element for which the prefix sum of the weights exceeds a
- * random number between 0 and the total. Without replacement, an element of weight w gets the key w
- * / -log(1 - u), with u random, and the elements with the largest keys are the samples. This is
- * correct, because 1 / key is the time of the first event in a Poisson process of rate w. */
+ * random number between 0 and the total (inverse transform sampling). Without replacement, an
+ * element of weight w gets the key w / -log(1 - u), with u random, and the elements with the
+ * largest keys are the samples. This is an exponential race: 1 / key is the time of the first event
+ * in a Poisson process of rate w. */
 #include <math.h>
 
 #include "kernels/random/generator_impl.h"

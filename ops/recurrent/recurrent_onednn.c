@@ -61,7 +61,8 @@ static format_t format_of_numbers(const int64_t *numbers)
     return format;
 }
 
-/* An element's offset is the sum of offsets along each dimension, which are computed once. */
+/* Packs a weight. An element's offset is the sum of offsets along each dimension, which are
+ * computed once. */
 static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out)
 {

@@ -392,7 +392,7 @@ static const struct move {
              {&op_def_scatter, 2},
              {&op_def_scatter_nd, 2}};
 
-/* Creates a tensor of positions first, first + 1, ... For an index operand, a tensor of its
+/* Creates a tensor of positions first, first + 1, ... For an index operand, creates a tensor of its
  * elements as numbers. */
 static status_t make_places(const call_t *call, int operand, bool is_index, int64_t first,
                             tensor_t **out_tensor)

@@ -101,9 +101,10 @@ static bool count_reach(const onednn_problem_t *p, const window_t *window, int i
     return true;
 }
 
-/* Kernels encode offsets inside a window in their instructions, as 32-bit numbers of bytes. The
- * largest offset is the number of elements that count_reach returns, multiplied by the sizes of all
- * inner dimensions and by the channels (in channels last). */
+/* Returns a message if an offset inside a window could exceed 32 bits, else NULL. Kernels encode
+ * these offsets in their instructions, as 32-bit numbers of bytes. The largest offset is the number
+ * of elements that count_reach returns, multiplied by the sizes of all inner dimensions and by the
+ * channels (in channels last). */
 static const char *windows_obstacle(const onednn_problem_t *p)
 {
     const window_t window = window_of(p);

@@ -63,8 +63,8 @@ static sym_program_t *make_program(sym_space_t *space)
     return program;
 }
 
-/* Returns the program for the guards that exist now, and makes it if necessary; NULL without
- * memory. */
+/* Returns the program for the guards that exist now, and makes it if necessary; NULL if memory runs
+ * out. */
 static const sym_program_t *program_of(const sym_space_t *space)
 {
     sym_space_t *own = (sym_space_t *)(uintptr_t)space;

@@ -287,7 +287,8 @@ static value_t add_fold(rewrite_t *rewrite, const char *op, const fold_anchor_t 
     return value;
 }
 
-/* Adds a step's weight and bias. Without a scale the weight stays, as does a bias of 0. */
+/* Adds a step's weight and bias. Without a scale, the weight is unchanged; without a shift, an
+ * absent bias stays absent. */
 static status_t write_step(rewrite_t *rewrite, const fold_anchor_t *anchor,
                            const graph_node_t *node, value_t *weight, value_t *bias)
 {

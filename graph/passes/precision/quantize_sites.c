@@ -14,7 +14,8 @@
  *   add(product, r), perhaps a relu    so is r, whose f32 form is then not needed
  *   a mean of such a sum               so is the sum, and then a sum before it
  *
- * Values with the same scale are linked by `same`; the last one of the links stores the scale. */
+ * Values with the same scale form a set (union-find): `same` links a value to another one of its
+ * set, and the value at the end of the links stores the scale. */
 
 typedef struct finding {
     const graph_t *graph;
