@@ -14,12 +14,13 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* For negative x, erfc and the sigmoid keep digits that 1 + erf and 1 + tanh lose. */
+/* For negative x, erfc keeps digits that 1 + erf loses. */
 static double gelu(double x)
 {
     return 0.5 * x * erfc(-x * 0.70710678118654752440);
 }
 
+/* For negative x, the sigmoid keeps digits that 1 + tanh loses. */
 static double gelu_tanh(double x)
 {
     const double two_sqrt_2_pi = 1.5957691216057307117597842397375;
@@ -119,12 +120,13 @@ void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, cons
         dst[i] = (float)eltwise_value(eltwise, (double)src[i], alpha, beta);
 }
 
-/* Maximum and minimum as in PyTorch: NaN if either operand is NaN. */
+/* The maximum, as in PyTorch: NaN if either operand is NaN. */
 static double larger(double a, double b)
 {
     return a > b || isnan(a) ? a : b;
 }
 
+/* The minimum, as in PyTorch: NaN if either operand is NaN. */
 static double smaller(double a, double b)
 {
     return a < b || isnan(a) ? a : b;

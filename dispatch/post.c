@@ -25,7 +25,7 @@ const char *post_name(post_kind_t kind)
 
 /* ---- applying them after a kernel ---- */
 
-/* If an operand has the result's shape, it has the result's format too, so both are read in memory
+/* An operand with the result's shape has the result's format, too, so the two are read in memory
  * order, in chunks. For an operand that broadcasts, the index of each element is needed. */
 
 #define CHUNK 1024

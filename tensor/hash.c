@@ -61,8 +61,9 @@ status_t hash_put(context_t *ctx, hash_table_t *table, uint64_t hash, void *item
     return STATUS_OK;
 }
 
-/* After a removal, moves later items into the free slot, so that searches still find them. An item
- * stays if its home slot (where its search begins) is after the free slot. */
+/* After a removal, moves later items into the free slot, so that searches still find them (backward
+ * shift deletion). An item stays if its home slot (where its search begins) is after the free
+ * slot. */
 static void close_gap(hash_table_t *table, size_t gap)
 {
     for (size_t at = next_slot(table, gap); table->slots[at].item != NULL;

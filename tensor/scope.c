@@ -9,8 +9,8 @@
 #include "tensor/tensor_impl.h"
 
 /* A tensor that a scope lists. The scope owns a reference, unless is_lent: then the tensor is an
- * input of a forward. n_retained: the user's tensor_retain calls since the tensor was listed, minus
- * tensor_release calls. */
+ * input of a module's forward. n_retained: the user's tensor_retain calls since the tensor was
+ * listed, minus tensor_release calls. */
 typedef struct entry {
     tensor_t *tensor;
     int n_retained;

@@ -1,5 +1,5 @@
-/* Recording. The first run is recorded with all operators and reorders; later runs only with the
- * times of these. */
+/* Records runs: the first one with all operators and reorders, later ones only with the times of
+ * these operators and reorders. */
 #include "dispatch/profile/profile.h"
 
 #include <string.h>

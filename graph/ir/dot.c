@@ -49,7 +49,8 @@ static paint_t paint_of(const graph_type_t *type)
 
 /* ---- labels ---- */
 
-/* SVG does not allow control characters or invalid UTF-8. */
+/* Appends a string to a label. Escapes control characters and invalid UTF-8, which SVG does not
+ * allow. */
 static void draw_escaped(text_t *text, const char *string)
 {
     char *shown = NULL;
@@ -128,8 +129,8 @@ static void end_node(drawing_t *drawing, const char *more)
     text_append(drawing->text, ">%s];\n", more);
 }
 
-/* Edges of activations have a large weight, so that Graphviz draws activations in a line and
- * constants next to it. */
+/* Draws the edge from a value to a node. Edges of activations have a large weight, so that Graphviz
+ * draws activations in a line and constants next to it. */
 static void draw_edge(drawing_t *drawing, value_t value, const char *kind, int id)
 {
     if (value < 0) return;

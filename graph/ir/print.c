@@ -81,7 +81,7 @@ static void print_value(printer_t *printer, value_t value)
         text_append(printer->text, "%%%s", graph_value_name(printer->graph, value));
 }
 
-/* post_at: index of the first operand to print after a semicolon. */
+/* Prints operands. post_at: index of the first operand to print after a semicolon. */
 static void print_values(printer_t *printer, int n, int post_at, const value_t *values)
 {
     for (int i = 0; i < n; i++) {

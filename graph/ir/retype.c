@@ -1,7 +1,8 @@
 /* Infers types again, also in loops.
  *
- * Assumes at first that carried values keep the types that they have before the loop. If an
- * iteration disproves an assumption, drops it and starts again, until all assumptions hold. */
+ * A fixed-point iteration: assumes at first that carried values keep the types that they have
+ * before the loop. If an iteration of the loop disproves an assumption, drops the assumption and
+ * starts again, until all assumptions hold. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"

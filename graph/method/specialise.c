@@ -144,7 +144,8 @@ static status_t specialise_among(context_t *ctx, module_t *module, programs_t *f
     return status;
 }
 
-/* `caller` is the public function's name, for messages. */
+/* Finds the graph that runs for the inputs. `caller` is the public function's name, for
+ * messages. */
 static status_t find_graph(context_t *ctx, const char *caller, module_t *module, const char *method,
                            int n_in, const tensor_t *const *inputs, const layout_talk_t *layout,
                            graph_t **out_graph)

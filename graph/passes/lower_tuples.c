@@ -23,7 +23,8 @@ static int find_place(const graph_t *graph, const graph_node_t *node, const grap
     return at >= 0 && at < n ? (int)at : -1;
 }
 
-/* If an item is none, only operators may read it, for which it is an omitted operand. */
+/* True if the node reads items of a tuple that the graph makes. If an item is none, only operators
+ * may read it, because none is an omitted operand to them. */
 static bool can_lower(const graph_t *graph, const graph_node_t *node, int *out_place)
 {
     const graph_node_t *tuple = find_tuple(graph, node);

@@ -38,7 +38,8 @@ arenas_t *arenas_retain(arenas_t *arenas)
     return arenas;
 }
 
-/* Removes idle blocks larger than `most` from the list and returns them. Call it under the lock. */
+/* Removes idle blocks larger than `most` from the list and returns them. The caller holds the
+ * lock. */
 static block_t *take_larger(arenas_t *arenas, size_t most)
 {
     block_t *taken = NULL;

@@ -1,7 +1,8 @@
 /* The loops of batch_norm_impl.h, compiled once for each ISA (isa_impl.h). In a chunk, each lane is
- * summed in the type of its elements; the sums of chunks are combined in double. `moments` computes
- * a mean first, then sums deviations from it and their squares. The sum of deviations corrects mean
- * and squares, so that a large mean costs no precision. */
+ * summed in the type of its elements; the sums of chunks are combined in double. `moments` is the
+ * corrected two-pass algorithm: it computes a mean first, then sums deviations from it and their
+ * squares. The sum of deviations corrects mean and squares, so that a large mean costs no
+ * precision. */
 #include "kernels/norm/batch_norm_impl.h"
 #include "kernels/vector_impl.h"
 

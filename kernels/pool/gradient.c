@@ -76,7 +76,7 @@ typedef struct run {
     float *scratch;
 } run_t;
 
-/* run_lanes for n channels of bf16 or f16, using copies in f32. */
+/* Does the same as run_lanes for n channels of bf16 or f16, using copies in f32. */
 static void run_narrow(const run_t *run, int64_t n, const char *src, const char *grad, char *dst,
                        float *scratch)
 {

@@ -17,8 +17,8 @@
 
 typedef vector_u32_t integer_sums_t;
 
-/* Writes a row's sums for the outputs from `output` on. Unsigned, because overflow of signed
- * integers is undefined. */
+/* Writes a row's sums for the outputs from `output` on. The sums are unsigned, because overflow of
+ * signed integers is undefined. */
 KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
                          const integer_sums_t *sums)
 {

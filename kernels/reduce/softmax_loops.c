@@ -10,7 +10,8 @@ static inline float larger(float a, float b)
     return b > a || b != b ? b : a;
 }
 
-/* The last n % LANES elements are padded with -inf, whose exponential is 0. */
+/* Finds the largest element, computes exp(src - largest), and returns the sum. The last n % LANES
+ * elements are padded with -inf, whose exponential is 0. */
 static float exponentials(int64_t n, const float *src, float *dst, float *out_largest)
 {
     float lanes[LANES], tail[LANES];

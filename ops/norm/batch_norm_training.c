@@ -362,7 +362,7 @@ static void set_bound(const work_t *work, int64_t strip, int64_t width)
 /* ---- forward ---- */
 
 /* Merges the mean and the sum of squared deviations of `more` elements into those of `count`
- * elements, for each of `width` channels. */
+ * elements, for each of `width` channels (Chan's formula). */
 static void merge(int64_t width, double *count, double *means, double *squares, double more,
                   const double *more_means, const double *more_squares)
 {

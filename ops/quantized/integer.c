@@ -28,8 +28,8 @@ bool integer_zeros(const prepared_t *prepared, void *const *in, int operand, int
     return has_any;
 }
 
-/* Returns true if the implementation computes exact s32 sums. brgemm kernels do. Others with dot
- * products of bytes convert sums to f32 in between, which is exact below 2^24. */
+/* Returns true if the implementation computes exact s32 sums. brgemm kernels do. Other kernels with
+ * 8-bit dot products convert sums to f32 in between, which is exact below 2^24. */
 static bool is_exact(const char *implementation, double n_terms)
 {
     bool has_dot_products = strstr(implementation, "vnni") != NULL ||

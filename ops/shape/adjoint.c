@@ -80,7 +80,7 @@ static void visit_taps(const op_call_t *call, adjoint_taps_t taps, int dim, int6
     }
 }
 
-/* The number of taps, and if the last tap is index q itself with weight 1. */
+/* The number of taps, and whether the last tap is index q itself with weight 1. */
 typedef struct only {
     int64_t n;
     bool is_itself;

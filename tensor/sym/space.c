@@ -112,7 +112,7 @@ void sym_space_release(sym_space_t *space)
 
 /* ---- handles ---- */
 
-/* Chunk k starts with node SYM_FIRST_CHUNK * (2^k - 1). */
+/* The chunk that contains a node. Chunk k starts with node SYM_FIRST_CHUNK * (2^k - 1). */
 static int chunk_of(uint64_t number)
 {
     return 63 - __builtin_clzll(number / SYM_FIRST_CHUNK + 1);

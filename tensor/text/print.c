@@ -71,14 +71,14 @@ static void write_number(const printer_t *printer, int64_t at, char *out_number)
 
 /* ---- first pass ---- */
 
-/* n_shown returns the number of elements that are shown along a dimension; `shown` returns the
- * index of the i-th of them. */
+/* Number of elements that are shown along a dimension. */
 static int64_t n_shown(const printer_t *printer, int dim)
 {
     int64_t n = printer->info->sizes[dim];
     return printer->is_cut && n > 2 * EDGE ? 2 * EDGE : n;
 }
 
+/* Index of the i-th element that is shown along a dimension. */
 static int64_t shown(const printer_t *printer, int dim, int64_t i)
 {
     int64_t n = printer->info->sizes[dim];

@@ -1,8 +1,8 @@
-/* The CPU quota of the process: the smallest quota of its control group and all parents of this
- * group, in processors, rounded up. Control groups of version 2 store a quota in the file cpu.max,
- * as "150000 100000" or "max 100000"; those of version 1 in cpu.cfs_quota_us (-1: none) and
- * cpu.cfs_period_us. In a container, the group's path may be one of the host that does not exist
- * here; then the files are at the mount point. */
+/* The CPU quota of the process: the smallest quota of its cgroup and all parents of this cgroup, in
+ * processors, rounded up. Version 2 of cgroups stores a quota in the file cpu.max, as "150000
+ * 100000" or "max 100000"; version 1 in cpu.cfs_quota_us (-1: none) and cpu.cfs_period_us. In a
+ * container, the cgroup's path may be one of the host that does not exist here; then the files are
+ * at the mount point. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int processors(long long quota, long long period)
     return (int)(quota / period + (quota % period != 0));
 }
 
-/* Processors of one group, from the files in its folder; 0: no quota. */
+/* Processors of one cgroup, from the files in its folder; 0: no quota. */
 static int read_quota(const char *folder, bool is_unified)
 {
     char path[MAX_PATH], line[MAX_LINE], *end = line;
@@ -53,7 +53,7 @@ static int least(int a, int b)
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* The smallest quota of the group and its parents, up to the mount point. */
+/* The smallest quota of the cgroup and its parents, up to the mount point. */
 static int walk_up(const char *mount, char *group, bool is_unified)
 {
     char folder[MAX_PATH];
@@ -79,7 +79,7 @@ static bool lists_cpu(const char *controllers, size_t n)
     return false;
 }
 
-/* Finds the quota of a group from its line in /proc/self/cgroup: "0::/user.slice" (version 2) or
+/* Finds the quota of a cgroup from its line in /proc/self/cgroup: "0::/user.slice" (version 2) or
  * "1:cpu,cpuacct:/user.slice" (version 1). */
 static int quota_of_line(const char *root, char *line)
 {

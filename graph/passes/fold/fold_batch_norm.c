@@ -4,8 +4,8 @@
 #include "tensor/context_impl.h"
 
 /* For each channel, batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias. The channels
- * of a linear's result are those of the norm only if the result's rank is 2. For other ranks the
- * norm is folded if all channels have equal parameters. */
+ * of a linear layer's result are those of the norm only if the result's rank is 2. For other ranks
+ * the norm is folded if all channels have equal parameters. */
 
 enum { WEIGHT = 1, BIAS, MEAN, VARIANCE, N_OPERANDS };
 
@@ -56,8 +56,8 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
     return STATUS_OK;
 }
 
-/* The operand. For a linear whose result's rank is not 2, its first element, because all are
- * equal. */
+/* Writes the operand; after a linear layer whose result's rank is not 2, only its first element,
+ * because all are equal. */
 static status_t write_operand(rewrite_t *rewrite, const graph_node_t *node, int i,
                               const fold_anchor_t *anchor, value_t *out_value)
 {

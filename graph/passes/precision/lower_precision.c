@@ -6,10 +6,11 @@
 #include "tensor/context_impl.h"
 #include "tensor/text/text_impl.h"
 
-/* Computes f32 convolutions, linears and matmuls in the narrow dtype of the options (bf16), with
- * sums in f32. Operators after these become narrow, too, if all their inputs are narrow. Readers of
- * another dtype get casts; common_subexpressions merges equal casts, and constant_propagation runs
- * casts of weights. Biases, softmax, losses and all operators not listed here stay f32. */
+/* Computes f32 convolutions, linear layers and matmuls in the narrow dtype of the options (bf16),
+ * with sums in f32. Operators after these become narrow, too, if all their inputs are narrow.
+ * Readers of another dtype get casts; common_subexpressions merges equal casts, and
+ * constant_propagation runs casts of weights. Biases, softmax, losses and all operators not listed
+ * here stay f32. */
 
 /* ---- kinds of operators ---- */
 
