@@ -1,4 +1,4 @@
-/* The example ocr reads two pictures of different sizes, which ocr_pictures.py draws. tools/models
+/* The example ocr reads two images of different sizes, which ocr_pictures.py draws. tools/models
  * downloads the networks. */
 #include "tests/support/support.h"
 

@@ -425,8 +425,8 @@ static report_t freeze_measured(context_t *ctx, module_t *net, const tensor_t *x
     return report;
 }
 
-/* In f32, a linear with one row would store its weight in 3 bytes an element. To measure the error,
- * it is rounded to bf16 like other weights. */
+/* In f32, a linear layer with one row would store its weight in 3 bytes an element. To measure the
+ * error, it is rounded to bf16 like other weights. */
 static void a_linear_of_few_rows_is_measured(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -450,7 +450,7 @@ static void layers_above_the_bound_stay_f32(void **state)
     tensor_t *x = NULL;
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, 4, (const int64_t[]){2, 3, 12, 12}, &x));
     report_t free = freeze_measured(ctx, net, x, 0.0, &frozen);
-    assert_int_equal(free.n, 4); /* three convolutions and a linear */
+    assert_int_equal(free.n, 4); /* three convolutions and a linear layer */
     assert_int_equal(free.n_kept, 0);
     check_steps(frozen, "conv2d", false);
     module_release(frozen);
@@ -559,7 +559,7 @@ static void wrong_options_are_named(void **state)
     module_release(net);
 }
 
-/* The same result if freeze left out optimisation and freeze_optimize follows. */
+/* The result must be the same if freeze left out optimisation and freeze_optimize follows. */
 static void what_is_optimized_later_is_made_of_bf16(void **state)
 {
     context_t *ctx = fixture_context(state);

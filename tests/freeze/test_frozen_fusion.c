@@ -158,7 +158,7 @@ static void every_operator_of_two_operands_fuses_behind_every_operator(void **st
             }
 }
 
-/* If nobody reads the other summand later, the operator accumulates into it, whether it is the
+/* If no node reads the other summand later, the operator accumulates into it, whether it is the
  * first or the second operand. The relu is fused as well. */
 static void a_sum_and_a_relu_fuse_behind_every_operator(void **state)
 {
@@ -238,7 +238,7 @@ static void linear_concat_of_many_rows_stays(void **state)
     subject_end(&s);
 }
 
-/* Three linears read one input. One has no bias, and other operators stand between and after
+/* Three linear layers read one input. One has no bias, and other operators are between and after
  * them. */
 static void linear_concat_complex(void **state)
 {
@@ -270,7 +270,8 @@ static void linear_concat_different_input(void **state)
     subject_end(&s);
 }
 
-/* Only linears in the same block merge: one in a branch must not run if the branch does not. */
+/* Only linear layers in the same block merge: a layer in a branch must not run if the branch does
+ * not. */
 static void linear_multiple_blocks(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -19,7 +19,7 @@ enum { MOST_ROWS = 16 };
 static const int64_t sizes[] = {1, 3, 7, 17, 31, 100};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-/* Returns the prepared operator of the only linear. */
+/* Returns the prepared operator of the only linear layer. */
 static const prepared_t *linear_of(const module_t *frozen)
 {
     const plan_t *plan = plan_of(frozen, "forward");

@@ -50,7 +50,7 @@ static int count_run(const module_t *frozen)
     return n;
 }
 
-/* Tests linears. The conformance tests cover convolutions, because there weights need not be
+/* Tests linear layers. The conformance tests cover convolutions, because there weights need not be
  * constant. */
 static void the_kernel_that_is_asked_for_gives_the_values(void **state)
 {
@@ -223,7 +223,7 @@ static void large_layers_run_by_it_where_it_is_faster(void **state)
 
 #define LSTM "%1, %2, %3 = lstm(%x, %wi, %wh, %bi, %bh, none, none, none, none)"
 
-/* Odd and even numbers of sequences, and both directions. A second run must return the same
+/* Tries odd and even numbers of sequences, and both directions. A second run must return the same
  * bytes. */
 static void lstm_gives_the_values_by_it(void **state)
 {

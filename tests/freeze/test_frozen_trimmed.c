@@ -1,5 +1,5 @@
-/* Linears whose weights are stored in 3 bytes an element ("trimmed"): which ones are, how the error
- * bound limits it, and files that work with other instruction sets and batch sizes. */
+/* Linear layers whose weights are stored in 3 bytes an element ("trimmed"): which ones are, how the
+ * error bound limits it, and files that work with other instruction sets and batch sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,8 @@ static void the_bound_and_numerics_decide(void **state)
     module_release(net);
 }
 
-/* The bound allows one of two linears. It must count that one when count_of optimises again. */
+/* The bound allows one of two linear layers to be trimmed. When count_of optimises again, this
+ * layer's error must count. */
 static void what_is_trimmed_counts_when_more_is_optimised(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -172,7 +173,8 @@ static int save(context_t *ctx, module_t *frozen, char *path)
     return (int)status.st_size;
 }
 
-/* The linear's source is blocked. The file stores the weight once, in the order of that source. */
+/* The linear layer's source is blocked. The file stores the weight once, in the order of that
+ * source. */
 static void a_file_has_3_bytes_an_element(void **state)
 {
     context_t *ctx = fixture_context(state);

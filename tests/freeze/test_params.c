@@ -69,7 +69,7 @@ static status_t add_batch_norm(context_t *ctx, module_t *module, const char *nam
                           "  return %5\n}\n");
 }
 
-/* Makes a module that has a linear, and a conv and a batch norm two levels down. */
+/* Makes a module that has a linear layer, and a conv and a batch norm two levels down. */
 static status_t make_net(context_t *ctx, module_t **out_net)
 {
     module_t *net = NULL, *block = NULL;

@@ -100,7 +100,7 @@ static void the_second_start_packs_nothing(void **state)
     snprintf(folder, sizeof folder, "%s/store", scratch);
     save_net("off");
     run_file("off", false, first, &counters);
-    assert_int_equal(counters.weights_packed, 2); /* winograd's weights are not in the file */
+    assert_int_equal(counters.weights_packed, 2); /* Winograd's weights are not in the file */
     assert_int_equal(counters.weights_mapped, 0);
     for (int i = 0; i < 3; i++) {
         run_file(folder, i == 2, second, &counters);

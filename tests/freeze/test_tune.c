@@ -71,7 +71,7 @@ static void run_and_compare(context_t *ctx, module_t *module, const tensor_t *x,
     tensor_release(y);
 }
 
-/* The estimates favour winograd for two of the convolutions. Measured times say the opposite, and
+/* The estimates favour Winograd for two of the convolutions. Measured times say the opposite, and
  * decide. */
 static void measured_times_choose_kernels_and_files_keep_them(void **state)
 {

@@ -120,7 +120,8 @@ static bool infer(context_t *ctx, const call_t *call)
     return status == STATUS_OK;
 }
 
-/* Returns true if an operand has integers: they may be indices, which only the run checks. */
+/* Returns true if an operand has integers: they may be indices, which are checked only at run
+ * time. */
 static bool has_integers(const call_t *call)
 {
     bool has = false;
@@ -131,9 +132,8 @@ static bool has_integers(const call_t *call)
 
 /* Returns true for operators whose float results jump or enlarge errors: remainders (6 % 1.2 is 0
  * or almost 1.2), activations whose operand is almost 0 when it is computed again, gradients of
- * norms of one element, which are 0 because large terms cancel, recurrent layers
- * with steep functions, and lrn, whose powers may leave f32's range although its result does
- * not. */
+ * norms of one element, which are 0 because large terms cancel, recurrent layers with steep
+ * functions, and lrn, whose powers may leave f32's range although its result does not. */
 static bool jumps(const call_t *call, const tensor_t *out)
 {
     static const char *const names[] = {"remainder",

@@ -297,8 +297,8 @@ static void bytes_are_divided_and_normalized_by_channel(void **state)
 #define SIDE 5
 #define PADDING 2
 
-/* Returns an element of the images f32 [2][5][5]. It tells the element's position, and is never
- * 0. */
+/* Returns an element of the images f32 [2][5][5]: a number that identifies the element's position,
+ * and is never 0. */
 static float number_of(int item, int c, int h, int w)
 {
     return (float)(1 + ((item * 2 + c) * SIDE + h) * SIDE + w);

@@ -286,8 +286,8 @@ static outcome_t run_bytes(context_t *ctx, sample_t *sample, int n_in, const voi
     return outcome;
 }
 
-/* Runs the model with inputs from n_in on made initializers, so that importing knows their
- * elements. */
+/* Turns the inputs from n_in on into initializers, so that importing knows their elements, and runs
+ * the model. */
 static outcome_t run_variant(context_t *ctx, sample_t *sample, int n_in, bool tells)
 {
     Onnx__GraphProto *graph = sample->model->graph;

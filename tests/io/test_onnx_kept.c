@@ -251,7 +251,7 @@ static void set_times_of(const char *name, const struct stat *about)
     assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
 }
 
-/* A changed file with the same name, size and time of modification, overwritten in place. */
+/* Overwrites a file in place. Its name, size and time of modification stay the same. */
 static void a_changed_file_is_imported_again(void **state)
 {
     (void)state;

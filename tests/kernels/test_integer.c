@@ -1,5 +1,5 @@
-/* Sums of products of small integers with each instruction set of the machine, compared with s64
- * sums truncated to s32. */
+/* Dot products of small integers with each instruction set of the machine, compared with s64 sums
+ * truncated to s32. */
 #include "kernels/quantized/integer_impl.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Images and weights are split by the parity (odd or even) of row and column. Compared with its
+/* The split of images and weights by the parity (odd or even) of row and column, compared with its
  * definition. */
 #include "kernels/conv/parities_impl.h"
 

@@ -28,8 +28,9 @@ static void expect(float got, double wanted)
         fail_msg("%.9g, not %.9g", (double)got, wanted);
 }
 
-/* One state element: the sums that enter its gates, its h and its c. A step computes new h and c.
- * For gru, `sums` are of r, z and n, n without U h; `inner` is U h + b' of n. */
+/* One state element: the pre-activations of its gates, its h and its c. A step computes new h and
+ * c. For gru, `sums` are those of r, z and n, that of n without weight_hh h; `inner` is weight_hh h
+ * + bias_hh of n. */
 typedef struct cell {
     double sums[GATES], inner, h, c;
 } cell_t;

@@ -188,8 +188,8 @@ static void run_all_ways(strassen_t s, const problem_t *of, isa_t isa, int kind)
     check(&s, of, lanes, isa_name(isa));
 }
 
-/* Odd and even numbers of rows, complete and incomplete tiles, one and several images, and inputs
- * and outputs of one or more halves of vectors. */
+/* Tries odd and even numbers of rows, complete and incomplete tiles, one and several images, and
+ * inputs and outputs of one or more halves of vectors. */
 static void every_set_gives_the_sums(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Convolutions with our winograd kernel: when it is selected, why it declines, and the errors that
+/* Convolutions with our Winograd kernel: when it is selected, why it declines, and the errors that
  * it reports. test_conformance.c and tests/kernels check its values. */
 #include <math.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ static void check_bf16(context_t *ctx, dtype_t bias, int algorithm, const int64_
     prepared_release(prepared);
 }
 
-/* Layers of ResNet-50 in bf16: winograd uses tiles of 2 and multiplies pairs, or, for small
+/* Layers of ResNet-50 in bf16: Winograd uses tiles of 2 and multiplies pairs, or, for small
  * weights, tiles of 6 and f32. On processors that cannot multiply pairs it runs only if larger
  * tiles are allowed. */
 static void bf16_is_done_in_pairs_or_in_f32(void **state)

@@ -206,7 +206,7 @@ static double number_at(const layer_t *l, int k, int p, int q)
 }
 
 /* Runs the convolution with this kernel. Returns false if the kernel declines, as oneDNN's does
- * without dot products of bytes. */
+ * without 8-bit dot products. */
 static bool run_layer(context_t *ctx, layer_t *l, const char *name, uint8_t *out)
 {
     const opdef_t *op = ops_find("conv2d_quantized");

@@ -130,7 +130,8 @@ static void halted_join(halted_t *halted)
     assert_true(halted->was_let_go);
 }
 
-/* Call it after the module is released, because the module uses memory of this thread. */
+/* Destroys the thread's context. The module must have been released, because it uses memory of this
+ * thread. */
 static void halted_end(halted_t *halted)
 {
     context_destroy(halted->ctx);
@@ -232,8 +233,8 @@ static void who_waited_for_one_that_failed_compiles_himself(void **state)
     halted_end(&halted);
 }
 
-/* The method keeps one program. The one that is being compiled must stay, and the other one
- * goes. */
+/* The method keeps one program. The program that is being compiled must stay, and the other one is
+ * removed. */
 static void what_is_being_compiled_is_not_evicted(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -229,8 +229,8 @@ static bool is_read(int value)
     return false;
 }
 
-/* Returns the values that no step reads, newest first. A frozen graph does not compute unused
- * values, so these could not fail there. */
+/* Runs all steps. Returns the values that no step reads, newest first. If these were not results, a
+ * frozen graph would not compute them, and could not fail where the method fails. */
 static status_t run_method(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                            int *n_out, tensor_t **out)
 {

@@ -511,8 +511,8 @@ static const struct {
     {"conv_transpose3d", "tiling", ""},
 };
 
-/* True for kernels that decline without dot products of bytes, because oneDNN's integer sums are
- * then not exact. */
+/* True for kernels that decline without 8-bit dot products, because oneDNN's integer sums are then
+ * not exact. */
 static bool lacks_dot_products(const opdef_t *op, const kernel_t *kernel)
 {
     static const char *const names[] = {"vnni", "bf16", "fp16", "amx"};
@@ -524,15 +524,15 @@ static bool lacks_dot_products(const opdef_t *op, const kernel_t *kernel)
     return !has_them && is_of_bytes && strcmp(kernel->name, "onednn") == 0;
 }
 
-/* True for our kernels of quantised operators, which run only if oneDNN has no dot products of
- * bytes. test_quantize.c runs them. */
+/* True for our kernels of quantised operators, which run only if oneDNN has no 8-bit dot products.
+ * test_quantize.c runs them. */
 static bool stands_in(const opdef_t *op, const kernel_t *kernel)
 {
     return strstr(op->name, "_quantized") != NULL && strcmp(kernel->name, "onednn") != 0;
 }
 
-/* True for kernels of a linear's gradients that need weights in blocks of outputs, if oneDNN
- * proposes none: without AVX-512, and in 3.x for the source's gradient. */
+/* True for kernels of a linear layer's gradients that need weights in blocks of outputs, if oneDNN
+ * proposes no such weights: without AVX-512, and in 3.x for the source's gradient. */
 static bool lacks_blocks(const opdef_t *op, const kernel_t *kernel)
 {
     const bool is_data = strcmp(op->name, "linear_backward_data") == 0;

@@ -1,6 +1,6 @@
-/* Convolutions, transposed ones, pooling and their gradients, with random stride, dilation, kernel
- * and padding up to 2^31 - 1, on tensors of a few elements in every layout. Compared with their
- * specifications. A kernel must decline numbers that are too large for its integers.
+/* Convolutions, transposed convolutions, pooling and their gradients are compared with their
+ * specifications: with random stride, dilation, kernel and padding up to 2^31 - 1, on tensors of a
+ * few elements in every layout. A kernel must decline numbers that are too large for its integers.
  *
  * usage: test_far_windows [CALLS [FIRST]]. "test_far_windows 1 217" repeats call 217. */
 #include "tests/support/support.h"
@@ -155,7 +155,7 @@ static void add_windows(const drawn_t *d)
     ATTRIBUTE("dilation", dilation);
 }
 
-/* These functions append operands and attributes, and return the operator's name. */
+/* The functions draw_any_... append operands and attributes, and return the operator's name. */
 static const char *draw_any_conv(drawn_t *d, char *name, size_t room)
 {
     static const char *const suffixes[] = {"", "", "_backward_data", "_backward_weight"};

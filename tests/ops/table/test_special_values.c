@@ -214,8 +214,8 @@ static void activations_of_special_values_are_pytorchs_in_both_layouts(void **st
         }
 }
 
-/* Products that multiply each x by 1, dense or blocked. An activation follows, or first a sum with
- * zeros and then the activation. */
+/* Products that multiply each x by 1, dense or blocked. They are followed by an activation, or by a
+ * sum with zeros and then the activation. */
 static const struct {
     const char *op;
     int rank, weight_rank;

@@ -54,7 +54,8 @@ typedef struct window_case {
     layout_kind_t layout;
 } window_case_t;
 
-/* Adds up products over all terms of a convolution: of the two operands that are not `sum`. */
+/* Visits all terms of a convolution. src, weight or dst is NULL; `sum` takes its place, and the
+ * product of the other two is added to it. */
 static void walk(const window_case_t *c, const double *src, const double *weight, const double *dst,
                  double *sum)
 {
@@ -248,7 +249,8 @@ static void inner_products_give_the_gradients_of_source_weight_and_bias(void **s
 
 /* ---- unary operators ---- */
 
-/* The forward of x to y, and the backward of dy to dx. `problem` has all other arguments. */
+/* The forward primitive from x to y, and the backward primitive from dy to dx. `problem` has all
+ * other arguments. */
 typedef struct unary_case {
     onednn_problem_t problem;
     tensor_info_t src, dst;

@@ -1,5 +1,5 @@
-/* The number of threads of a context: reads quotas of control groups (cgroups), of versions 1 and
- * 2, from files that the test writes. */
+/* The number of threads of a context: reads quotas of cgroups, of versions 1 and 2, from files that
+ * the test writes. */
 #define _XOPEN_SOURCE 700
 
 #include "tests/support/support.h"
@@ -58,13 +58,13 @@ static void quotas_are_rounded_up(void **state)
         {1, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "50000 100000\n"}}},
         {2, {{SELF, "0::/\n"}, {GROUPS "/cpu.max", "150000 100000\n"}}},
         {3, {{SELF, "0::/a/b\n"}, {GROUPS "/a/b/cpu.max", "60000 20000\n"}}},
-        /* the smallest quota of all groups around the process counts */
+        /* the smallest quota of all cgroups around the process counts */
         {2,
          {{SELF, "0::/a/b\n"},
           {GROUPS "/a/b/cpu.max", "max 100000\n"},
           {GROUPS "/a/cpu.max", "200000 100000\n"},
           {GROUPS "/cpu.max", "700000 100000\n"}}},
-        /* in a container, /proc has the host's path of the group, which is mounted as the root */
+        /* in a container, /proc has the host's path of the cgroup, which is mounted as the root */
         {4, {{SELF, "0::/docker/0123\n"}, {GROUPS "/cpu.max", "400000 100000\n"}}},
         /* version 1, alone and next to an empty version 2 */
         {0,
