@@ -249,8 +249,8 @@ static double weigh_cubic(double a, double distance)
 }
 
 /* Filter of an output element: the weights of n input elements from `first` on. An index outside of
- * x counts as the edge element, or has weight 0 (exclude_outside); then the other weights are
- * rescaled by `sum`. */
+ * x counts as the edge element, or has weight 0 (exclude_outside). With antialias or
+ * exclude_outside, weights are divided by their `sum`. */
 typedef struct filter {
     const resize_attrs_t *attrs;
     const axis_t *axis;

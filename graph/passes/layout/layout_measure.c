@@ -1,11 +1,11 @@
 /* Replaces estimated costs of ways by times measured on this machine.
  *
- * Only one of several equal sites is measured: their ways have the same names. Sites with the
- * largest estimates are measured first, until the deadline. The ways of a site run alternately, so
- * that the machine's state affects all of them; the shortest time of each counts. Activations are
- * in caches as the previous run left them. Each run reads the weights from another part of a large
- * block, as in a network whose weights are in no cache. Estimates of sites that were not measured
- * are scaled by the measured sites' average ratio of time to estimate. */
+ * Only one of several equal sites is measured: their ways have the same names. Sets of equal sites
+ * with the largest sum of estimates come first, until the deadline. The ways of a site run
+ * alternately, so that the machine's state affects all of them; the shortest time of each counts.
+ * Activations are in caches as the previous run left them. Each run reads the weights from another
+ * part of a large block, as in a network whose weights are in no cache. Estimates of sites that
+ * were not measured are scaled by the ratio of all measured times to their estimates. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,8 +86,8 @@ static void fill(dtype_t dtype, size_t bytes, void *to)
         for (size_t i = 0; i < bytes / sizeof *numbers; i++) numbers[i] = 0.5f;
 }
 
-/* False for views, which compute nothing; for joins, whose cost depends on the plan; and for
- * strided inputs, which are views of other tensors. */
+/* False for views, which compute nothing; for joins, whose cost depends on the plan; for strided
+ * inputs, which are views of other tensors; and for random operators. */
 static bool can_measure(const layout_site_t *site, int way)
 {
     const prepared_t *prepared = site->ways[way];
@@ -140,7 +140,7 @@ static status_t run_trial(bench_t *bench, trial_t *trial, bool counts)
     status_t status = trial->prepared->run(bench->ctx, trial->prepared, trial->in, trial->out,
                                            trial->scratch);
     const double ns = (double)(context_now() - begin);
-    if (status == STATUS_INVALID_ARGUMENT) { /* invalid random elements, such as a divisor of 0 */
+    if (status == STATUS_INVALID_ARGUMENT) { /* invalid elements, such as a divisor of 0 */
         trial->prepared = NULL;
         trial->ns = 0.0;
         context_clear_error(bench->ctx);
