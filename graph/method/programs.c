@@ -184,8 +184,9 @@ static programs_entry_t *take_surplus(programs_t *programs, int n_kept)
 /* Number of most recently used programs that are kept whatever their size. */
 #define LEAST_KEPT 2
 
-/* Counts the most recently used programs that fit in the context's byte limit, their bytes, and the
- * bytes of all other programs. A packed weight counts for the first program that reads it. */
+/* Counts the most recently used programs to keep: the first LEAST_KEPT, and those after them whose
+ * bytes fit in the context's limit. *out_bytes: bytes of the latter; *out_beyond: bytes of programs
+ * that are not kept. A packed weight counts for the first program that reads it. */
 static status_t count_within_bytes(context_t *ctx, const programs_t *programs, int *out_n,
                                    size_t *out_bytes, size_t *out_beyond)
 {

@@ -1,4 +1,5 @@
-/* Estimates run times from the implementation's name and the instruction set. */
+/* Estimates run times from the numbers of operations and bytes, the implementation's name and the
+ * instruction set. */
 #include "tensor/onednn/cost.h"
 
 #include <string.h>
