@@ -287,7 +287,6 @@ void plan_set_capacity(module_t *module, const char *method, int capacity)
         programs_set_capacity(found, capacity);
 }
 
-/* Each graph gets all lines, and ignores lines whose inputs belong to another graph. */
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text)
 {
     programs_t *first = programs_of(module, method), *found = NULL;
@@ -296,6 +295,7 @@ status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text
     return STATUS_OK;
 }
 
+/* Each graph gets all lines, and ignores lines whose inputs belong to another graph. */
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines)
 {
     programs_t *first = programs_of(module, method), *found = NULL;

@@ -101,8 +101,8 @@ static status_t add_number(tracer_t *tracer, const tensor_t *tensor, value_t *ou
     return STATUS_OK;
 }
 
-/* Adds a tensor that no operator produced as a constant, unless it shares bytes with a known
- * tensor. The graph gets a snapshot, since the method may write to the tensor later. */
+/* Adds a tensor that no operator produced as a constant. Fails if the tensor shares bytes with a
+ * known one. The graph gets a snapshot, since the method may write to the tensor later. */
 static status_t add_constant(tracer_t *tracer, tensor_t *tensor, value_t *out_value)
 {
     context_t *ctx = tracer->ctx;

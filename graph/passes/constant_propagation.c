@@ -12,10 +12,10 @@
 #include "tensor/threads/interrupt_impl.h"
 
 /* Visits nodes in order and runs those whose inputs are constants in the new graph, so results can
- * make later nodes constant. Nodes stay if they write, if their values are written, or if they fail
- * to run. An if whose condition is known becomes its branch. A loop that never runs becomes its
- * initial values; a loop that runs once becomes its body. The interpreter runs loops that read only
- * constants, within limits. */
+ * make later nodes constant. Nodes stay if they write, if their values are written, if their
+ * results are too large, or if they fail to run. An if whose condition is known becomes its branch.
+ * A loop that never runs becomes its initial values; a loop that runs once becomes its body. The
+ * interpreter runs loops that read only constants, within limits. */
 
 #define MAX_BYTES ((size_t)64 << 20)
 #define MAX_TRIPS 1024

@@ -323,7 +323,7 @@ static const char *describe_number(post_kind_t kind, bool is_second, double c, l
 }
 
 /* True for one element, or one for each channel. The channels are dimension 1 after a conv (whose
- * weight has the result's rank), else the last dimension. Other broadcasts would be slow. */
+ * weight has more than two dimensions), else the last dimension. Other broadcasts would be slow. */
 static bool broadcasts(const fusing_t *fusing, const chain_t *chain, const tensor_info_t *operand,
                        const tensor_info_t *result)
 {

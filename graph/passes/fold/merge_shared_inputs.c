@@ -8,7 +8,7 @@
 #include "tensor/tensor_impl.h"
 
 /* Merges operators with constant weights that read the same value in the same block, and differ
- * only in weight and number of outputs. In place of the first of them, one operator with
+ * only in weight, bias and number of outputs. In place of the first of them, one operator with
  * concatenated weights, followed by a split, replaces all of them. Nodes that compute the other
  * weights move before it, which is possible because they depend on constants only. */
 
