@@ -22,22 +22,23 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "ONEDNN_VERBOSE=1 python model.py | tessera audit -",
-    .about = "Counts the primitives in a verbose log of oneDNN, of any program and any version: "
-             "totals by\n"
-             "kind, reorders by cause and by formats, and which of them are set-up and which are "
-             "repeated\n"
-             "in each inference. LOG is a file, or - for stdin.",
+    .about =
+        "Reads a verbose log of oneDNN, of any program and any version. Counts the primitives\n"
+        "by kind, and the reorders by cause and by formats. Shows which of them belong to the\n"
+        "set-up and which are repeated in each inference. LOG is a file, or - for stdin.",
     .more =
         "causes are derived from formats:\n"
-        "  copy        one format on both sides: nothing is reordered\n"
-        "  weight      a format that only weights have: inner blocks in two dimensions (ABcd16b16a)"
-        "\n              or in the first, or an order that does not begin with the first\n"
-        "  activation  row-major on one side: a tensor enters or leaves a chosen format\n"
-        "  mismatch    neither: two chosen formats meet\n"
-        "the steady state is a sequence of executions that is repeated at the end of the log; "
-        "set-up is\n"
-        "  everything before it. Run the model at least three times, so that the log has one\n"
-        "bytes are read plus written, without padding; share is of all executions' time"};
+        "  copy        both formats are equal: nothing is reordered\n"
+        "  weight      a format that only weights have: inner blocks in two dimensions\n"
+        "              (ABcd16b16a) or in the first, or an order that does not begin with the\n"
+        "              first\n"
+        "  activation  one side is row-major: a tensor enters or leaves a format that an\n"
+        "              operator chose\n"
+        "  mismatch    neither side is row-major: two operators chose different formats\n"
+        "the steady state is the sequence of executions that is repeated at the end of the log;\n"
+        "  set-up is everything before it. Run the model at least three times, so that the\n"
+        "  sequence can be found\n"
+        "bytes are those read and written, without padding; share is of the total time"};
 
 /* A log that has been read. */
 typedef struct log {

@@ -43,34 +43,29 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera bench zoo:resnet50 --modes dense,mkldnn,frozen",
     .about =
-        "Measures a model in each mode, alternating between modes. Prints percentiles and the "
-        "least\n"
-        "time of an inference, items per second, reorders and copies of an inference after the\n"
-        "warm-up, and the time from opening the file to the end of the first run, measured in a\n"
-        "separate process for each mode.",
-    .more =
-        "modes:\n"
-        "  dense    row-major between operators; conv and linear reorder inside each call\n"
-        "  nhwc     weights packed once, activations channels_last\n"
-        "  mkldnn   weights packed once, activations blocked\n"
-        "  graph    traced, layouts chosen for the whole graph, run as a plan\n"
-        "  frozen   weights folded, fused and packed; the only mode of file.tessera\n"
-        "first run: load creates the context and opens the file (in mode frozen the frozen one) "
-        "or\n"
-        "  makes the zoo's network; prepare traces and packs; then one inference runs\n"
-        "max rel diff is max |a-b| / max |b| of the outputs; b are the outputs of mode dense\n"
-        "--train: modes dense, mkldnn (operator by operator, weights blocked) and planned (a step "
-        "is\n"
-        "  one plan), each in its own process; cross-entropy with random classes, sgd with "
-        "momentum\n"
-        "  0.9\n"
-        "--instances: N independent instances of one frozen file share its weights. Each has its "
-        "own\n"
-        "  context and threads, bound to neighbouring cores. auto tries each number that divides "
-        "the\n"
-        "  cores. speedup is compared with one instance on all cores\n"
-        "a budget file has lines MODEL BATCH MODE WEIGHT ACTIVATION COPIES: allowed reorders and\n"
-        "  copies per inference"};
+        "Measures a model in several modes, which run alternately. Prints percentiles and the\n"
+        "minimum of the time of an inference, items per second, and the reorders and copies of\n"
+        "an inference after the warm-up. A separate process for each mode measures the time\n"
+        "from opening the file to the end of the first run.",
+    .more = "modes:\n"
+            "  dense    row-major between operators; conv and linear reorder inside each call\n"
+            "  nhwc     weights packed once, activations channels_last\n"
+            "  mkldnn   weights packed once, activations blocked\n"
+            "  graph    traced, layouts chosen for the whole graph, run as a plan\n"
+            "  frozen   constants folded, operators fused, weights packed; the only mode of\n"
+            "           file.tessera\n"
+            "first run: load creates the context and opens the file (in mode frozen the frozen\n"
+            "  file) or makes the zoo's network; prepare traces the model and packs weights; then\n"
+            "  one inference runs\n"
+            "max rel diff is max |a-b| / max |b| of the outputs; b are the outputs of mode dense\n"
+            "--train: modes dense, mkldnn (operator by operator, weights blocked) and planned (a\n"
+            "  step is one plan) each run in a separate process; the loss is cross-entropy with\n"
+            "  random classes, the optimizer sgd with momentum 0.9\n"
+            "--instances: N independent instances of one frozen file share its weights. Each has\n"
+            "  its own context and threads, bound to neighbouring cores. auto tries every divisor\n"
+            "  of the number of cores. speedup is compared with one instance on all cores\n"
+            "each line of a budget file is MODEL BATCH MODE WEIGHT ACTIVATION COPIES; the last\n"
+            "  three are the allowed reorders and copies of an inference"};
 
 /* ---- measuring ---- */
 

@@ -20,10 +20,10 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera append resnet50.tessera --isa AVX2 --threads 4",
     .about =
-        "Adds packed weights and chosen formats for another kind of machine with this oneDNN to a\n"
-        "frozen file, so that it starts there as fast as on the machine that froze it. Data for "
-        "other\n"
-        "machines stays in the file. Two commands must not append to one file at the same time."};
+        "Adds packed weights and formats for another kind of machine to a frozen file, so that\n"
+        "the model starts there as fast as on the machine that froze it. Data for other\n"
+        "machines stays in the file. The other machine must have this version of oneDNN. Two\n"
+        "commands must not append to one file at the same time."};
 
 /* oneDNN reads this environment variable once, when it is first used. */
 #define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"

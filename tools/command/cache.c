@@ -21,11 +21,11 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera cache verify --limit 1G",
     .about =
-        "Lists the folder in which processes share packed weights and ONNX models "
-        "(TESSERA_STORE): which\nweight in which form or which model, its size, and when it was "
-        "last used. verify reads all bytes\nand removes damaged files; clear removes all files. "
-        "Removing a file costs the time to pack a weight\nor import a model again, and nothing "
-        "else."};
+        "Lists the files of the store (TESSERA_STORE), in which processes share packed weights\n"
+        "and ONNX models: the weight and its format, or the model; the size; and when the file\n"
+        "was last used. verify reads all bytes and removes damaged files; clear removes all\n"
+        "files. If a file is removed, the weight is packed again, or the model imported again,\n"
+        "when it is needed."};
 
 typedef struct listing {
     table_t table;
@@ -97,7 +97,7 @@ int command_cache(int argc, char **argv)
     int code;
     const args_option_t table[] = {
         {"--limit", ARGS_BYTES, &limit, "BYTES",
-         "removes the files that were not used for longest, until the others have\n"
+         "removes the least recently used files, until the others have\n"
          "                            at most this size, such as 1G (none)",
          1, INT64_MAX},
     };

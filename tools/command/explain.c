@@ -21,16 +21,15 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera explain zoo:squeezenet1_1 --mode mkldnn",
     .about =
-        "Lists the operators in the order they run after weights are packed, each with its module\n"
-        "path, layout, kernel, oneDNN implementation, and formats in and out; then the "
-        "transitions\n"
-        "and reorders of one inference; for a frozen model also whether the weights are mapped or\n"
-        "made by this process, and the attributes that are not constant, with the node that "
-        "changes\n"
-        "each.",
+        "Lists the operators in the order in which they run after weights are packed, each with\n"
+        "its module path, layout, kernel, oneDNN implementation, and formats in and out. Then\n"
+        "prints the transitions and reorders of one inference. For a frozen model, also shows\n"
+        "whether weights are mapped or made by this process, and which attributes are not\n"
+        "constant, with the node that changes each.",
     .more =
         "formats are oneDNN's: abcd is row-major, acdb channels last, aBcd16b blocked; x>y: the\n"
-        "  operand is in format x and is reordered to y; packed: a format of a kernel of Tessera\n"
+        "  operand has format x and is reordered to y; packed: the own format of one of\n"
+        "  Tessera's kernels\n"
         "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
 
 typedef struct explainer {

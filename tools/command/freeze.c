@@ -44,32 +44,27 @@ static const args_command_t command = {
     .example = "tessera freeze zoo:resnet50 -o resnet50.tessera",
     .more =
         "If an ONNX file leaves sizes open, and no --shape sets them, 64 is used, and 1 for the\n"
-        "batch. The file accepts other sizes, too, unless a guard of its graph refuses them. "
-        "Guards\n"
-        "are printed.\n"
+        "  batch. The file accepts other sizes, too, unless a guard of its graph refuses them.\n"
+        "  Guards are printed.\n"
         "\n"
-        "Several --shape of one input are several sets of sizes: the k-th --shape of each input "
-        "is\n"
-        "in set k, and an input with one --shape has it in every set. The file has a plan for "
-        "each\n"
-        "set, and another graph for each set that no earlier graph accepts. Weights are stored\n"
-        "once. A run uses the first graph that accepts its sizes.\n"
+        "If an input has several --shape, these are several sets of sizes: the k-th --shape of\n"
+        "  each input is in set k, and an input with one --shape has it in every set. The file\n"
+        "  has a plan for each set, and another graph for each set that no earlier graph\n"
+        "  accepts. Weights are stored once. A run uses the first graph that accepts its sizes.\n"
         "\n"
-        "Sizes and types of inputs are enough. The model runs only on values from --input or\n"
-        "--calibrate, never on random ones. With such values --dtype bf16 and s8 measure their\n"
-        "error, and --tune compares whole runs; without values --tune measures single kernels.\n"
-        "If sizes depend on values, that part is planned when the file first runs.\n"
+        "Freezing needs only sizes and types of inputs. The model runs only on values from\n"
+        "  --input or --calibrate, never on random ones. With such values --dtype bf16 and s8\n"
+        "  measure their error, and --tune compares whole runs; without values --tune measures\n"
+        "  single kernels. If sizes depend on values, the part of the graph that has these\n"
+        "  sizes is planned when the file first runs.\n"
         "\n"
-        "With --dtype s8 products read integers, whose scales come from the examples in DIR: "
-        "about\n"
-        "a hundred typical inputs. A model with one input has one example in each file; for "
-        "inputs\n"
-        "a and b the files are a.0.npy and b.0.npy, a.1.npy and b.1.npy, and so on.",
-    .about =
-        "Turns attributes into constants, folds and fuses operators, packs weights for this "
-        "machine,\n"
-        "and saves the result. The file also runs on other machines; they pack the weights again,\n"
-        "unless tessera append has added weights for them."};
+        "With --dtype s8, convolutions, linear layers and matmuls read 8-bit integers. Their\n"
+        "  scales come from the examples in DIR, about a hundred typical inputs. If the model\n"
+        "  has one input, each file is an example; for inputs a and b the files are a.0.npy and\n"
+        "  b.0.npy, a.1.npy and b.1.npy, and so on.",
+    .about = "Turns attributes into constants, folds and fuses operators, packs weights for this\n"
+             "machine, and saves the result. The file also runs on other machines; they pack the\n"
+             "weights again, unless tessera append has added weights for them."};
 
 static bool is_narrow(const options_t *options)
 {
@@ -489,9 +484,9 @@ int command_freeze(int argc, char **argv)
         {"--no-optimize-numerics", ARGS_FLAG, &options.keep_numerics, NULL,
          "skip passes that may change the last bits, such as folding batch norm", 0, 0},
         {"--dtype", ARGS_TEXT, &options.dtype_text, "f32|bf16|s8",
-         "type that computes convolutions, linears and matmuls (f32)", 0, 0},
+         "type of convolutions, linear layers and matmuls (f32)", 0, 0},
         {"--calibrate", ARGS_TEXT, &options.calibrate, "DIR",
-         "examples: NAME.npy or NAME.NUMBER.npy; any .npy for one input", 0, 0},
+         "folder of examples: NAME.npy or NAME.NUMBER.npy; any .npy for one input", 0, 0},
         {"--calibration", ARGS_TEXT, &options.calibration_text, "KIND",
          "percentile, entropy or minmax: how ranges are cut (percentile)", 0, 0},
         {"--percentile", ARGS_NUMBER, &options.percentile, "P",
@@ -503,7 +498,7 @@ int command_freeze(int argc, char **argv)
         {"--min-agreement", ARGS_NUMBER, &options.min_agreement, "A",
          "keep the worst layers in f32 until this share of top-1 scores agrees", 0, 0},
         {"--max-error", ARGS_NUMBER, &options.rounding_error, "F",
-         "allowed error of winograd, Strassen and 3-byte weights together (1e-4)", 0, 0},
+         "allowed error of Winograd, Strassen and 3-byte weights together (1e-4)", 0, 0},
         {"--tune", ARGS_NUMBER, &options.tune_seconds, "SECONDS",
          "measure kernels and formats for about this time, and choose the fastest", 0, 0},
         SESSION_OPTIONS(options.session),

@@ -25,10 +25,9 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "tessera graph zoo:squeezenet1_1 --frozen --svg squeezenet.svg",
-    .about =
-        "Prints the graph of a model as it was traced or imported. With --frozen prints the graph\n"
-        "that runs when the model is frozen, with layouts chosen. With --after also prints the\n"
-        "results of passes."};
+    .about = "Prints the graph of a model as it was traced or imported. With --frozen, prints the\n"
+             "graph that runs when the model is frozen, with layouts chosen. With --after, also\n"
+             "prints the results of passes."};
 
 static void dump(void *user, const char *pass, const char *text)
 {

@@ -24,10 +24,10 @@ typedef struct command {
 static const command_t commands[] = {
     {"run", command_run, "run a model once; save, compare or verify its outputs"},
     {"bench", command_bench, "measure a model in each mode: time, reorders, memory"},
-    {"train", command_train, "train a model on arrays or pictures, with blocked weights"},
+    {"train", command_train, "train a model on arrays or images, with blocked weights"},
     {"freeze", command_freeze, "fold, fuse and pack a model into a .tessera file"},
     {"append", command_append, "prepare a .tessera file for another kind of machine"},
-    {"cache", command_cache, "list, check or clear the packed weights that processes share"},
+    {"cache", command_cache, "list, check or clear the weights and models that processes share"},
     {"graph", command_graph, "print a model's graph, or the result of each pass"},
     {"explain", command_explain, "show for each operator what runs, in which format, and why"},
     {"profile", command_profile, "show where time is spent: a table, JSON, a trace or a page"},

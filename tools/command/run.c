@@ -259,7 +259,7 @@ static bool parse(int argc, char **argv, run_options_t *options, args_list_t *op
         {"--stats", ARGS_FLAG, &options->has_stats, NULL,
          "print counters of the preparation, the first and the second run", 0, 0},
         {"--verify", ARGS_INTEGER, &options->n_verify, "N",
-         "check N elements per operator by its specification; exit with 3 if wrong", 1, INT32_MAX},
+         "recompute N elements of each operator in double; exit with 3 if wrong", 1, INT32_MAX},
         {"--compare", ARGS_TEXT, &options->compare, "DIR",
          "compare outputs with those in DIR; --tolerance is 1e-4 unless given", 0, 0},
         option_of(OPTION_TOLERANCE, &options->tolerance),

@@ -20,20 +20,17 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "tessera profile zoo:resnet50 --mode dense --html resnet50.html",
-    .about = "Prints for each node of an inference, after weights are packed, its median time, "
-             "share of\n"
-             "the total, GFLOP/s and GB/s, part of this machine's peak (which is measured first), "
-             "formats,\n"
-             "implementation, and its reorders in red; then sums by operator and by module. The "
-             "time of\n"
-             "an operator includes the reorders in its call.",
+    .about =
+        "Prints for each node of an inference, after weights are packed, its median time, share\n"
+        "of the total, GFLOP/s and GB/s, part of this machine's peak (which is measured first),\n"
+        "formats, implementation, and its reorders in red; then sums by operator and by module.\n"
+        "The time of an operator includes the reorders in its call.",
     .more =
-        "limit: the least time that a node's products (f32, from the formula) or bytes (read "
-        "once,\n"
-        "at the speed for a buffer of that size) can take, divided by its time\n"
-        "--trace writes a file for chrome://tracing and ui.perfetto.dev; --html writes a page "
-        "that\n"
-        "needs no network: graph, timeline, table, tree; --against shows both modes side by side\n"
+        "limit: the least time that a node's products (f32, from the formula) or bytes (read\n"
+        "  once, at the speed for a buffer of that size) can take, divided by the node's time\n"
+        "--trace writes a file for chrome://tracing and ui.perfetto.dev; --html writes a page\n"
+        "  that needs no network: graph, timeline, table, tree; --against shows both modes side\n"
+        "  by side\n"
         "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
 
 typedef struct options {

@@ -21,7 +21,7 @@ static const args_option_t options[OPTION_COUNT] = {
                      0, 0},
     [OPTION_MEMORY] =
         {"--memory-limit", ARGS_BYTES, NULL, "BYTES",
-         "limit of a planned step's arena, such as 512M or 2G: the backward pass\n"
+         "limit of a planned step's memory, such as 512M or 2G: the backward pass\n"
          "                            computes activations again, which takes time (none)",
          0, 0},
     [OPTION_LOAD] = {"--load", ARGS_TEXT, NULL, "mapped|copied",

@@ -33,11 +33,11 @@ static struct {
 
 const args_option_t stop_options[STOP_OPTIONS] = {
     {"--limit-memory", ARGS_BYTES, &stop.memory, "BYTES",
-     "memory of each context, as 512M or 2G; more is an error (none)", 1, 0},
+     "limit for the memory of each context, such as 512M or 2G (none)", 1, 0},
     {"--limit-time", ARGS_NUMBER, &stop.seconds, "SECONDS",
-     "ends the command with an error after this time (none)", 0, 0},
+     "end the command with an error after this time (none)", 0, 0},
     {"--limit-iterations", ARGS_INTEGER, &stop.iterations, "N",
-     "iterations of loops in one call; more is an error (1048576)", 1, INT64_MAX},
+     "limit for the iterations of all loops in one call (1048576)", 1, INT64_MAX},
     {"--no-cache", ARGS_FLAG, &stop.has_no_cache, NULL,
      "neither use nor fill the store of packed weights (TESSERA_STORE)", 0, 0},
 };

@@ -20,23 +20,22 @@ static const args_command_t command = {
     .example =
         "tessera train zoo:resnet18 --data pictures --epochs 5 --shuffle -o trained.safetensors",
     .about =
-        "Trains a model on arrays (x.npy, y.npy), or on a folder of PNG and JPEG pictures with a\n"
-        "subfolder for each class. Weights, gradients and the optimizer's state stay blocked from\n"
-        "the first step to the last; the output file has them row-major. On a terminal a bar "
-        "shows\n"
-        "loss, accuracy and the remaining time.",
+        "Trains a model on arrays (x.npy, y.npy), or on a folder of PNG and JPEG images with a\n"
+        "subfolder for each class. Weights, gradients and the optimizer's state stay blocked\n"
+        "from the first step to the last; in the output file they are row-major. On a terminal\n"
+        "a bar shows loss, accuracy and the remaining time.",
     .more =
         "losses: " TRAIN_CRITERIA "\n"
-        "  the first two need classes, one integer for each item; the others need numbers with "
-        "the\n"
-        "  sizes of the model's output\n"
-        "bytes of x.npy and of pictures become 0 to 1; the seed sets the order, flips and crops\n"
-        "the file has weights under their names, and the optimizer's state. --resume continues "
-        "from\n"
-        "  it as if training had not stopped; --steps and --epochs count from the first start\n"
+        "  the first two need classes, one integer for each item; the others need numbers with\n"
+        "  the sizes of the model's output\n"
+        "bytes of x.npy and of images are scaled to 0..1; the seed sets the order, flips and\n"
+        "  crops\n"
+        "the file has weights under their names, and the optimizer's state. --resume continues\n"
+        "  from it as if training had not stopped; --steps and --epochs count from the first\n"
+        "  start\n"
         "mpirun -n 2 tessera train ...: each process trains on its part of every batch, and the\n"
-        "  first one writes the file. If one fails, all end with 1\n"
-        "a loss that is not finite ends the run with 1, and no file is written"};
+        "  first one writes the file. If one fails, all end with exit code 1\n"
+        "a loss that is not finite ends the run with exit code 1, and no file is written"};
 
 /* ---- command line ---- */
 
@@ -132,7 +131,8 @@ static bool parse(int argc, char **argv, train_settings_t *settings, int *out_co
     args_list_t operands;
     train_recipe_t *recipe = &settings->recipe;
     const args_option_t table[] = {
-        {"--data", ARGS_TEXT, &settings->data, "X.npy|DIR", "items, or a folder of classes", 0, 0},
+        {"--data", ARGS_TEXT, &settings->data, "X.npy|DIR",
+         "inputs, or a folder with a subfolder of images for each class", 0, 0},
         {"--labels", ARGS_TEXT, &settings->labels, "Y.npy", "a target for each item", 0, 0},
         {"--loss", ARGS_TEXT, &recipe->loss, "L", "the loss, see below (cross_entropy)", 0, 0},
         {"--optimizer", ARGS_TEXT, &recipe->optimizer, "O", TRAIN_OPTIMIZERS " (sgd)", 0, 0},
@@ -148,9 +148,9 @@ static bool parse(int argc, char **argv, train_settings_t *settings, int *out_co
          INT32_MAX},
         {"--shuffle", ARGS_FLAG, &settings->shuffle, NULL, "shuffle the items in each epoch", 0, 0},
         {"--flip", ARGS_FLAG, &settings->flip, NULL,
-         "flip pictures left to right, with probability 1/2", 0, 0},
+         "flip images left to right, with probability 1/2", 0, 0},
         {"--crop", ARGS_INTEGER, &settings->crop_padding, "N",
-         "pad pictures by N pixels and crop them at random", 1, 4096},
+         "pad images by N pixels and crop them at random", 1, 4096},
         {"--seed", ARGS_INTEGER, &settings->seed, "N",
          "seed of initial weights and of the order (0)", 0, INT32_MAX},
         {"--mode", ARGS_TEXT, &mode, "MODE", "eager, or planned: each step is one plan (eager)", 0,
@@ -163,8 +163,8 @@ static bool parse(int argc, char **argv, train_settings_t *settings, int *out_co
          0},
         {"-o", ARGS_TEXT, &settings->output, "FILE",
          "output file for weights and optimizer state, .safetensors", 0, 0},
-        {"--save-every", ARGS_INTEGER, &settings->save_every, "N", "also write it every N steps", 1,
-         INT32_MAX},
+        {"--save-every", ARGS_INTEGER, &settings->save_every, "N",
+         "also write the file of -o every N steps", 1, INT32_MAX},
         {"--curve", ARGS_TEXT, &settings->curve, "FILE",
          "write the losses as SVG (default: next to -o)", 0, 0},
         option_of(OPTION_JSON, &settings->as_json),
