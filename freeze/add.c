@@ -208,7 +208,8 @@ status_t freeze_share_graph(context_t *ctx, const module_t *frozen, const char *
     return status;
 }
 
-/* Finds a constant that is the transpose of a matrix. Puts it in a list, which marks it. */
+/* Finds a constant that equals the transpose of a matrix. *out_list receives a list with this
+ * constant, because a list marks it as transposed. */
 static status_t find_transposed(adding_t *adding, const datum_t *datum, datum_t **out_list)
 {
     context_t *ctx = adding->ctx;

@@ -39,7 +39,8 @@ static void print_node(explaining_t *explaining, const kept_t *why, const char *
     text_append(explaining->text, "%s", graph_name(why->graph));
 }
 
-/* A call or setattr counts as a write, since the later use of the tensor is unknown. */
+/* Says which node may write the value. A call or setattr counts as a write, since the later use of
+ * the tensor is unknown. */
 static void print_write(explaining_t *explaining, const kept_t *why)
 {
     switch (why->node->kind) {
@@ -82,8 +83,8 @@ static void print_why(explaining_t *explaining, const attribute_t *attribute, co
     }
 }
 
-/* An attribute that nothing holds is only read. It is no constant because the options skip the
- * pass. */
+/* Explains one attribute. If nothing keeps it variable, it is only read, and the options have
+ * skipped the pass that would make it a constant. */
 static void explain_attribute(explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;
@@ -97,7 +98,7 @@ static void explain_attribute(explaining_t *explaining, const attribute_t *attri
 }
 
 /* True for members that need no explanation: methods, children, and attributes that every frozen
- * module has, unless a method changes them. */
+ * module has. Such an attribute needs one if a method changes it. */
 static bool speaks_for_itself(const explaining_t *explaining, const attribute_t *attribute)
 {
     kept_t why;

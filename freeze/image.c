@@ -175,7 +175,7 @@ static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constan
     return found;
 }
 
-/* True for a form of our own kernels that is much larger than the plain elements, such as winograd
+/* True for a form of our own kernels that is much larger than the plain elements, such as Winograd
  * weights. It is not stored but made again after loading, since reading it would take as long. */
 static bool is_remade(const tensor_info_t *form, const tensor_info_t *constant)
 {

@@ -12,7 +12,9 @@
 
 /* ---- constants ---- */
 
-/* The info of a constant whose packed form has other sizes. */
+/* Describes a constant whose stored form has other sizes, such as a weight [64,8,3,3] that is
+ * stored as 8 groups [8,8,8,3,3]: returns the constant's own sizes, in the format of the stored
+ * form. */
 static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
 {
     int rank = (int)blob->constant_rank;
@@ -219,7 +221,8 @@ static status_t blame_file(loading_t *l, status_t status)
 
 /* ---- plans ---- */
 
-/* Gives a method's plans the layouts in its lines of the hints. */
+/* Sets the layouts of a method's plans. The hints have one line for each plan, which begins with
+ * the path of the method. */
 static status_t give_layouts(loading_t *l, const char *hints, module_t *module, const char *path,
                              const char *name)
 {

@@ -1,7 +1,7 @@
-/* Measures on the examples how a narrower dtype changes each product. The network runs node by node
- * in f32, and each product once more with rounded operands (and a rounded result, for float
- * dtypes). So each error is caused by one layer only, and is the same on every processor. For bf16,
- * adds the error of winograd transforms. */
+/* Measures on the examples how much a lower precision changes each product (convolution, linear
+ * layer or matmul). The network runs node by node in f32, and each product once more with rounded
+ * operands (and a rounded result, for float dtypes). So each error is caused by one layer only, and
+ * is the same on every processor. For bf16, adds the error of Winograd transforms. */
 #include <math.h>
 #include <string.h>
 
@@ -125,7 +125,8 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
 
 /* ---- one product ---- */
 
-/* The error of winograd transforms in a bf16 convolution; 0 unless `bound_errors` allows them. */
+/* Measures the error of Winograd transforms in a bf16 convolution; 0 unless `bound_errors` allows
+ * them. */
 static status_t measure_transforms(const measuring_t *m, const graph_node_t *node,
                                    const datum_t *weight, double *out_error)
 {

@@ -1,4 +1,4 @@
-/* Decides, before dtypes become narrower, the ranges of values and the layers that stay f32. */
+/* Decides, before the precision is lowered, the ranges of values and the layers that stay f32. */
 #include "freeze/freeze_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
@@ -68,8 +68,8 @@ static status_t note_product(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* Fails if no product reads a tensor of known sizes, because the passes would then change nothing
- * without telling so. Accepts graphs without products. */
+/* Fails if no product reads a tensor of known sizes, because the passes would then silently change
+ * nothing. Accepts graphs without products. */
 static status_t check_products(context_t *ctx, const graph_t *graph, dtype_t dtype)
 {
     products_t products = {.graph = graph};

@@ -1,5 +1,6 @@
 /* Measures resident memory after the first inference in two modes, each in a separate process:
- * dense (plain weights, reordered at each call) and mkldnn (packed once, plain weights freed).
+ * dense (row-major weights, reordered at each call) and mkldnn (packed once, row-major weights
+ * freed).
  *
  * usage: memory [NETWORK]...    (default: resnet50 and vgg16) */
 #include <stdio.h>

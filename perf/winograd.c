@@ -1,4 +1,4 @@
-/* Compares 3x3 convolutions by our own winograd kernel, in tiles of 2, 4 and 6 (2 and 4 with stride
+/* Compares 3x3 convolutions by our own Winograd kernel, in tiles of 2, 4 and 6 (2 and 4 with stride
  * 2), with direct ones by oneDNN. Prints milliseconds, and the share of the machine's limit that
  * the multiply-adds of the products reach.
  *
@@ -29,7 +29,8 @@ static const layer_t layers[] = {
 static const int algorithms[N_KINDS] = {CONV_DIRECT, CONV_WINOGRAD_2, CONV_WINOGRAD_4,
                                         CONV_WINOGRAD_6};
 
-/* The number of operations of the products; for tile 0, of the direct convolution. */
+/* Returns the number of operations of the products in Winograd form; for tile 0, of the direct
+ * convolution. */
 static double flops_of(const layer_t *layer, int64_t tile)
 {
     const int64_t side = layer->side / layer->stride; /* side of the output */

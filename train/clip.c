@@ -6,7 +6,7 @@
 #include "tensor/convert/convert_impl.h"
 #include "tensor/threads/threads_impl.h"
 
-/* A gradient, with its elements in an array without gaps and the bytes that will be written. */
+/* A gradient: the array from which elements are read, and the bytes to which they are written. */
 typedef struct part {
     tensor_t *gradient;
     tensor_t *copy;  /* copy of a gradient with gaps, or whose elements share memory */

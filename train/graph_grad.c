@@ -12,7 +12,8 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* Arguments: the new graph returns `more`, then the gradients of `loss` with respect to `wrt`. */
+/* Arguments of graph_grad. The new graph returns the values `more`, then the gradients of `loss`
+ * with respect to `wrt`. */
 typedef struct grad_asked {
     int loss, n_more, n_wrt;
     const value_t *more, *wrt;

@@ -1,8 +1,8 @@
-/* Replaces the gradients of each rank by the mean over all ranks. All gradients are packed one
- * after another into one array, which is divided into buckets (ranges). A bucket is sent when it
- * and all earlier buckets are complete, so all ranks send the same buckets in the same order. Then
- * follows a "vote": the ranks sum a few numbers, which say whether a step has failed, how many
- * items there are, and which gradients exist. */
+/* Replaces the gradients of each rank by the mean over all ranks (all-reduce). All gradients are
+ * packed one after another into one array, which is divided into buckets (ranges). A bucket is sent
+ * when it and all earlier buckets are complete, so all ranks send the same buckets in the same
+ * order. After the buckets comes a "vote": the ranks sum a few numbers, which say whether a step
+ * has failed, how many items there are, and which gradients exist. */
 #ifdef TESSERA_HAVE_MPI
 
 #include <string.h>

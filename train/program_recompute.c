@@ -1,4 +1,5 @@
-/* Recomputes activations in the backward pass, so that a step needs less memory.
+/* Recomputes activations in the backward pass, so that a step needs less memory (gradient
+ * checkpointing).
  *
  *   %n, %m, %v = batch_norm_training(%x, %w, %b)
  *   %y = relu(%n)
@@ -11,9 +12,9 @@
  *   %y2 = relu(%n2)
  *   %g = conv2d_backward_weight(%y2, ..)
  *
- * An activation can be dropped if a few cheap operators (no convolutions, fully connected or
- * recurrent layers) can recompute it from values that exist when the backward pass first reads it.
- * Candidates are ordered by bytes saved per estimated time. A value from which another one is
+ * An activation can be dropped if a few cheap operators (no convolutions, linear or recurrent
+ * layers) can recompute it from values that exist when the backward pass first reads it. Candidates
+ * are chosen greedily, by bytes saved per estimated time. A value from which another one is
  * recomputed is never dropped. */
 #include <stdlib.h>
 #include <string.h>

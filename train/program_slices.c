@@ -1,7 +1,7 @@
-/* Computes the gradients of large fully connected weights in parts, so that they are never
+/* Computes the gradients of large weights of linear layers in parts, so that they are never
  * completely in memory.
  *
- *   %g = linear_backward_weight(%x, %grad) : f32[4096,25088]@AB16b64a           392 MB
+ *   %g = linear_backward_weight(%x, %grad) : f32[4096,25088]@AB16b64a           411 MB
  *   call(%self, "fc.weight", %g) method="update"
  *
  * If our own kernel for few rows computes the gradient, this becomes a call that computes tiles and
@@ -11,11 +11,11 @@
  *   call(%self, "fc.bias", %grad) method="update"
  *
  * Otherwise the gradient is split along the weight's outermost dimension in memory (outputs or
- * inputs). For outputs 0 to 63, 64 to 127 and so on:
+ * inputs). For outputs 0 to 191, 192 to 383 and so on:
  *
- *   %s = slice(%grad) dim=-1 start=64 end=128
- *   %g = linear_backward_weight(%x, %s) : f32[64,25088]@AB16b64a                6 MB
- *   call(%self, "fc.weight", %g, 64) method="update"
+ *   %s = slice(%grad) dim=-1 start=192 end=384
+ *   %g = linear_backward_weight(%x, %s) : f32[192,25088]@AB16b64a               19 MB
+ *   call(%self, "fc.weight", %g, 192) method="update"
  *
  * All slices use the same memory, so a slice is still in the cache when the update reads it. Slices
  * are used only for few rows of x, because each element is then summed in the same order as without

@@ -485,7 +485,8 @@ bool train_program_may_slice(const train_program_t *program, const optimizer_t *
     return true;
 }
 
-/* Runs a call of "update". Calls run in the order of program->order, which tells the parameter. */
+/* Runs a call of "update". Calls run in the order of program->order, which lists the parameter that
+ * each call updates. */
 static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {

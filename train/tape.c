@@ -14,8 +14,8 @@
 #include "tensor/tensor_impl.h"
 
 /* An operand or result of a recorded call, or a tensor that a gradient rule computed. If a rule
- * reads its elements, the record holds the tensor (`elements`); otherwise only its dtype and
- * sizes. */
+ * reads its elements, the record retains the tensor (`elements`); otherwise it has only its dtype
+ * and sizes. */
 typedef struct record {
     value_t number;
     tensor_info_t info;
@@ -24,7 +24,7 @@ typedef struct record {
     uint32_t taped;
     tensor_t *elements;
     uint64_t version; /* write counter of the storage when the elements were recorded */
-    uint64_t seen;    /* the same when the tensor was made or last written by a recorded call */
+    uint64_t seen;    /* write counter when a recorded call made or last wrote the tensor */
     bool is_tracked;  /* needs a gradient: is a leaf or depends on one */
     bool is_leaf;
     tensor_t *grad; /* exists during tape_backward; for a leaf, until tape_zero_gradients */

@@ -133,9 +133,10 @@ static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const 
     return status;
 }
 
-/* Starts to exchange a gradient with the other ranks. A leaf is a watched tensor; its index is that
- * of its parameter, unless two parameters are now the same tensor, which is watched once. Then the
- * gradients of the parameters after these two are exchanged at the end of the step. */
+/* Called when the gradient of a leaf (a watched tensor) is complete: starts to exchange it with the
+ * other ranks. The index of a leaf is usually the index of its parameter. If two parameters are now
+ * the same tensor, it is watched once, and later leaves have other indices than their parameters;
+ * their gradients are exchanged at the end of the step. */
 static void tell_ready(void *user, int leaf, const tensor_t *watched, const tensor_t *gradient)
 {
     const trainer_t *trainer = user;
@@ -509,8 +510,8 @@ static status_t check_step(context_t *ctx, trainer_t *trainer, int n_in, const t
     return check_parameters(ctx, trainer);
 }
 
-/* Starts the step of the ranks. The number of items of a batch is the first size of the first
- * input. */
+/* Starts a step of all ranks. The number of items in this rank's batch is the first size of the
+ * first input. */
 static void begin_ranks(trainer_t *trainer, status_t status, const tensor_t *const *in)
 {
     const bool has_sizes = status == STATUS_OK && tensor_rank(in[0]) > 0;

@@ -1,8 +1,9 @@
-/* The header: magic, version, two counts; then keys with values; then names, sizes, types and
+/* Reads the header: magic, version, two counts; then keys with values; then names, sizes, types and
  * offsets of tensors. The elements begin at the next multiple of the alignment.
  *
- * Every read asks whether the file still has the bytes. A count is compared with the bytes that are
- * left before anything is allocated for it, so memory is at most proportional to the file. */
+ * Every read first checks that the file still has that many bytes. A count is compared with the
+ * bytes that are left before anything is allocated for it, so memory is at most proportional to the
+ * file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ enum {
     MIN_VALUE_BYTES = 13,  /* length of the key, type, one byte */
     MIN_TENSOR_BYTES = 24, /* length of the name, rank, type, offset */
     DEFAULT_ALIGNMENT = 32,
-    STRING = 8, /* types of values */
+    STRING = 8, /* type of a value, and below */
     ARRAY = 9
 };
 

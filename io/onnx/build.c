@@ -39,8 +39,9 @@ static item_t output_item(const onnx_t *onnx, size_t output)
     return onnx_find(onnx, name != NULL ? name : "");
 }
 
-/* Pass fold_quantize replaces a product of dequantized integers with an integer product. For that
- * the graph must contain the weight's dequantize, although its result is known at import. */
+/* Marks the dequantize of a product's integer weight as needed, although its result is known at
+ * import: pass fold_quantize needs it to replace a product of dequantized integers with an integer
+ * product. */
 static void need_integers(onnx_t *onnx, const onnx_noted_t *call)
 {
     static const char *const names[] = {"conv1d", "conv2d", "conv3d", "linear", "matmul"};

@@ -348,7 +348,7 @@ void kept_see_model(onnx_kept_t *kept, onnx_t *onnx)
     if (!kept->is_known) return;
     kept->is_known = add_files_of(kept, &onnx->model->base);
     uint64_t all[2][2] = {{kept->bytes[0], kept->bytes[1]}};
-    if (kept->n_files > 0) /* a file's location and its hash count, its identity does not */
+    if (kept->n_files > 0) /* hashes each file's location and content, but not its identity */
         for (int i = 0; i < kept->n_files && kept->is_known; i++) {
             kept_file_t file = kept->files[i];
             uint64_t chain[2][2];

@@ -1,5 +1,5 @@
-/* The order in which nodes are imported. ONNX requires each node to follow the nodes whose outputs
- * it reads, but some files violate this.
+/* Finds the order in which nodes are imported (a topological sort). ONNX requires each node to
+ * follow the nodes whose outputs it reads, but some files violate this.
  *
  * A node depends on the nodes that produce its inputs, and the inputs of nodes in its blocks. Nodes
  * are imported in the file's order, but each after its dependencies, so a correct file keeps its

@@ -109,7 +109,8 @@ static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){condition, a, number}, out);
 }
 
-/* Positions of queries, [N][1][L][1]: after the past or, with lengths, the last positions. */
+/* Computes the positions of the queries, [N][1][L][1]: those after the past or, if there are
+ * lengths, the last ones. */
 static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t lengths,
                               item_t *out)
 {

@@ -259,8 +259,8 @@ static status_t import_pool(onnx_node_t *node, bool is_average)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* Its indices are element numbers in the entire tensor, row-major, or column-major within a
- * plane. */
+/* MaxPool. Output 1 numbers the elements of the entire tensor in row-major order. With
+ * storage_order 1, it numbers those of each plane in column-major order. */
 status_t onnx_import_max_pool(onnx_node_t *node)
 {
     bool is_by_columns = false;
@@ -332,7 +332,8 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
     return onnx_emit(&call, 1, out, out);
 }
 
-/* Its indices are element numbers for the sizes before pooling, whatever output_shape is. */
+/* MaxUnpool. Input 1 numbers the elements of a tensor with the sizes before pooling, whatever
+ * output_shape is. */
 status_t onnx_import_max_unpool(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;

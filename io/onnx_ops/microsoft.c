@@ -343,8 +343,8 @@ static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *o
     return onnx_reshape(node, *out, info.rank, sizes, out);
 }
 
-/* The zeros of all blocks, [K][blocks][1]. Input: packed like the weight, or one number each.
- * Without the input: half the range. */
+/* Returns the zeros of all blocks, [K][blocks][1]. The input has them packed like the weight, or as
+ * one number for each block. If it is absent, each zero is half the range. */
 static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const int64_t *sizes,
                              item_t *out)
 {

@@ -73,8 +73,9 @@ static status_t find_value(onnx_node_t *node, item_t *out)
     return onnx_cast(node, value, dtype, out);
 }
 
-/* For a value that is known only at run time, or that no double represents (an integer above 2^53):
- * also pads a mask of true with false, and writes the value where the padded mask is false. */
+/* Pads x with zeros, and a mask of true with false; then writes the value where the padded mask is
+ * false. This is used for a value that is known only at run time, or that no double represents (an
+ * integer above 2^53). */
 static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
 {
     const tensor_info_t x = onnx_input_info(node, 0);

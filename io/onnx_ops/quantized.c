@@ -204,7 +204,8 @@ static status_t spread(onnx_node_t *node, item_t part, int64_t axis, int64_t blo
     return onnx_slice(node, *out, dim, 0, x.sizes[dim], 1, out);
 }
 
-/* For floats of 8 bits or fewer: (x - zero) * scale, or x / scale rounded to the type. */
+/* Quantizes to floats of 8 bits or fewer, or dequantizes them: (x - zero) * scale, or x / scale
+ * rounded to the type. */
 static status_t quantize_floats(onnx_node_t *node, bool is_quantize, int narrow, int64_t axis,
                                 int64_t block_size)
 {

@@ -12,7 +12,7 @@
 
 typedef float vector_t __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-/* Without it the compiler would remove the sums. */
+/* Makes the sums used: otherwise the compiler would remove them. */
 static volatile float sink;
 
 static size_t share_of(size_t bytes, int n_threads)
@@ -70,9 +70,9 @@ double limit_copy(float *memory, size_t bytes, int n_threads)
     return (double)(share * 4 * 2 * (size_t)n_threads) / (clock_ns() - begin);
 }
 
-/* Each thread adds to independent sums, in vectors of the machine's width: as many as fit in
- * registers together with the operands. Sums and lanes have different values, since constant ones
- * take less power and might run faster than in any network. */
+/* Runs multiply-adds. Each thread adds to independent sums, in vectors of the machine's width: as
+ * many as fit in registers together with the operands. Sums and lanes have different values, since
+ * constant ones take less power and might run faster than in any network. */
 #define TURNS 1000000
 #define FMA_LOOP(name, target, lanes, n)                                                           \
     target static float name(void)                                                                 \

@@ -21,7 +21,7 @@
 #define MARK "tessera-instances"
 #define CORES_MAX 64 /* bytes for a list of processors, such as "0-3,8" */
 #define NUMBER_MAX 24
-#define ROUNDS 3 /* rounds of each choice, in turn with the others; the best round counts */
+#define ROUNDS 3 /* rounds of each choice, alternately with the others; the best counts */
 
 /* A choice (number of instances, threads of each) and its results. */
 typedef struct row {

@@ -1,4 +1,5 @@
-/* tessera graph: prints a model's graph as text or picture, before, between or after passes. */
+/* tessera graph: prints a model's graph as text or as an SVG image, before, between or after
+ * passes. */
 #include <stdio.h>
 #include <string.h>
 

@@ -31,8 +31,9 @@ static int min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Returns the number of edits that turn a into b, or WORD_MAX if a word is too long. rows[i][j] is
- * the number of edits between the first i letters of a and the first j letters of b. */
+/* Returns the number of edits that turn a into b (the Damerau-Levenshtein distance, as optimal
+ * string alignment), or WORD_MAX if a word is too long. rows[i][j] is the number of edits between
+ * the first i letters of a and the first j letters of b. */
 static int count_edits(const char *a, const char *b)
 {
     int rows[WORD_MAX][WORD_MAX], n = (int)strlen(a), m = (int)strlen(b);

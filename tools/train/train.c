@@ -1,4 +1,4 @@
-/* tessera train: trains a model on arrays or pictures. */
+/* tessera train: trains a model on arrays or images. */
 #include "tools/train/train.h"
 
 #include <stdio.h>
