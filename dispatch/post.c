@@ -91,8 +91,8 @@ static bool is_up_to_f32(dtype_t dtype)
     return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16;
 }
 
-/* Does the same as combine_f32 for bf16 and f16, which it converts to f32. operand is NULL for an
- * elementwise function. */
+/* Does the same as combine_f32 if the result or the operand is bf16 or f16. Converts both to f32.
+ * operand is NULL for an elementwise function. */
 static void combine_widened(const post_op_t *op, int64_t n, dtype_t operand_dtype,
                             const char *operand, dtype_t dtype, char *out)
 {

@@ -167,7 +167,8 @@ static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t
     return STATUS_OK;
 }
 
-/* Tries the kernel with its post-ops if it fuses them, else with peeled post-ops. */
+/* Tries the kernel with its post-ops if it fuses them. If it does not, or declines, tries it with
+ * peeled post-ops. */
 static status_t ask_kernel(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                            const tensor_info_t *shown, prepared_t *prepared)
 {

@@ -80,8 +80,8 @@ static double flushed(dtype_t dtype)
 }
 
 /* The error of a sum of n terms is about sqrt(n) roundings of its partial sums, if the roundings
- * are independent. The partial sums are at most the root of the sum of squared terms, which
- * `change` measures. */
+ * are independent. The partial sums are about as large as the root of the sum of squared terms,
+ * which `change` measures. */
 double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *index,
                             double expected, bool is_sure)
 {

@@ -358,7 +358,7 @@ static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NU
 
 /* ---- our own layer and rms norm ----
  *
- * Three passes over each row compute its mean, its variance and the result. */
+ * Three passes over each row compute its mean (not for rms_norm), its variance and the result. */
 
 static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

@@ -1,4 +1,5 @@
-/* Portable recurrent kernel for dtypes, activations and lengths that oneDNN does not support.
+/* Portable recurrent kernel for dtypes, activations and lengths that the other kernels do not
+ * support.
  *
  * Products with x do not depend on the state, so all of them are computed first. In each step the
  * state elements are divided among the threads. For each element and gate, a thread computes the

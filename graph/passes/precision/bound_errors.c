@@ -142,7 +142,8 @@ static bool is_open(const graph_node_t *node)
     return false;
 }
 
-/* Number of rows that are multiplied by the weight, per image or matrix; INT64_MAX if unknown. */
+/* Number of rows that are multiplied by the weight: those of one image in a convolution, all in a
+ * linear layer; INT64_MAX if unknown. */
 static int64_t count_rows(const graph_t *graph, const graph_node_t *node)
 {
     const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
@@ -155,7 +156,7 @@ static int64_t count_rows(const graph_t *graph, const graph_node_t *node)
     return n_rows;
 }
 
-/* True for linears and 1x1 convolutions that suit Strassen's algorithm. */
+/* True for linear layers and 1x1 convolutions that suit Strassen's algorithm. */
 static bool is_product(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
 {
     const bool is_conv = rewrite_is_op(node, "conv2d");
@@ -167,7 +168,8 @@ static bool is_product(const graph_t *graph, const graph_node_t *node, const ten
            strassen_suits(weight->sizes[1], weight->sizes[0], count_rows(graph, node));
 }
 
-/* True for a linear of few rows if nothing else reads its weight, and the weight is large. */
+/* True for a linear layer with few rows if nothing else reads its weight, and the weight is
+ * large. */
 static bool is_streamed(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
 {
     const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
@@ -210,7 +212,8 @@ static bool is_recurrent(const graph_t *graph, const graph_node_t *node,
 
 /* ---- measuring errors ---- */
 
-/* Measures the error of each transform size for a convolution. Errors up to `free` count as 0. */
+/* Measures the error of each transform size for a convolution. In bf16, errors up to `free` count
+ * as 0. */
 static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const float *weight,
                              double free, site_t *site)
 {
@@ -445,7 +448,8 @@ static int algorithm_for(const search_t *search, const graph_node_t *node)
                : -1;
 }
 
-/* The linear that reads this constant as its weight, if the weight becomes 3-byte; else NULL. */
+/* The site of the linear layer that reads this constant as its weight, if the weight becomes
+ * 3-byte; else NULL. */
 static const site_t *trimmed_site(const search_t *search, const graph_node_t *node)
 {
     for (int i = 0; i < search->n && node->kind == NODE_CONSTANT; i++) {

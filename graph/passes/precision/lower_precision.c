@@ -107,8 +107,8 @@ operand_role_t precision_role(const graph_node_t *node, int index)
                                                          : ROLE_ACTIVATION;
 }
 
-/* True for a product that adds up narrow operands in f32. The weight must be constant, because any
- * other weight would be cast in each run. */
+/* True for an f32 product whose operands can be narrow, with sums in f32. A weight must be
+ * constant, because any other weight would be cast in each run. */
 static bool is_product(const graph_t *graph, const graph_node_t *node)
 {
     if (rewrite_conv(node) == 0 && rewrite_conv_transpose(node) == 0 &&
