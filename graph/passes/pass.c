@@ -17,8 +17,8 @@ static const pass_t passes[] = {
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
-/* Limit on the rounds of a group. It is never reached, because each round makes a permanent
- * change. */
+/* Limit on the rounds of a group. Groups end earlier, because no pass undoes a change of
+ * another. */
 #define MAX_ROUNDS 32
 
 /* clang-format off */
@@ -42,7 +42,7 @@ static const char *const pipeline_graph[] = {
     NULL,
 };
 
-/* Specialises a graph to one set of input shapes, before a plan is built. */
+/* For a graph that is specialised to one set of input shapes, before a plan is built. */
 static const char *const pipeline_plan[] = {
     "fuse_expand_depthwise",
     "layout", "move_reorders", "fold_reorders",
@@ -98,8 +98,8 @@ static const char *const pipeline_optimize[] = {
     NULL,
 };
 
-/* The first part of pipeline_optimize, followed by computing all constants. Ranges are measured on
- * the result. */
+/* The first part of pipeline_optimize, without the passes that make views, followed by computing
+ * all constants. Ranges are measured on the result. */
 static const char *const pipeline_calibrate[] = {
     "remove_identity",
     "functionalize",

@@ -2,7 +2,8 @@
 #include "graph/passes/pass_impl.h"
 
 /* Replaces an operator with TRAIT_IDENTITY by its first operand. If the operand's bytes are written
- * in place and have another reader, the operator stays, unless it works in place itself. */
+ * in place and have another reader (for an input, the caller), the operator stays, unless it works
+ * in place itself. */
 
 static bool is_removable(const alias_t *alias, const graph_node_t *node)
 {

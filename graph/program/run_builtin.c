@@ -354,7 +354,7 @@ static const struct {
     {"fail", 1, run_fail},     {"shape", 1, run_shape},  {"size", 2, run_size},
 };
 
-/* ---- scalars: results are ints, or floats if an operand is a float ---- */
+/* ---- scalars: ints, or floats if an operand is a float, and for a division ---- */
 
 typedef enum scalar_op {
     SCALAR_ADD,

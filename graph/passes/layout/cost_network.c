@@ -4,13 +4,13 @@
  * All costs are in tables over a few variables. Eliminating a variable adds up the tables that
  * contain it and takes the minimum over its values, which leaves a table over its neighbours. After
  * the last variable, the minimum is the least total cost. Walking back, the variables get their
- * values in reverse order. The variable to eliminate next is the one that leaves the smallest
- * table; a heap finds it.
+ * values in reverse order. The variable to eliminate next is the one whose sum has the fewest
+ * elements; a heap finds it.
  *
- * If a sum of tables would have more than TABLE_MAX elements, the tables are divided into groups
- * (mini-buckets), and the minimum of each group's sum is taken separately. The sum of these minima
- * is a lower bound of the cost of any choice. To raise this bound, costs are first moved between
- * the groups until their minima are equal, for each value of the variable. */
+ * If a sum of tables would have more than TABLE_MAX elements or SCOPE_MAX variables, the tables are
+ * divided into groups (mini-buckets), and the minimum of each group's sum is taken separately. The
+ * sum of these minima is a lower bound of the cost of any choice. To raise this bound, costs are
+ * first moved between the groups until their minima are equal, for each value of the variable. */
 #include <math.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ typedef struct solver {
     bool *is_eliminated;
     int n_waiting;
     int *heap, *place; /* heap of the n_waiting remaining variables; their positions */
-    int *size;         /* number of elements of the table that eliminating the variable leaves */
+    int *size;         /* number of elements of the sum that eliminating the variable needs */
     int *stamp;        /* number of the last elimination that updated `size` */
     double lower_bound;
     int64_t work; /* tables visited, and elements computed */
@@ -245,7 +245,8 @@ static void drop_gone(solver_t *solver, int variable)
     }
 }
 
-/* Number of elements of the table that eliminating the variable would leave. */
+/* Number of elements of the sum that eliminating the variable needs: over the variable and its
+ * neighbours. */
 static int size_left(solver_t *solver, int variable)
 {
     cost_table_t scope = {.n = 1, .variables = {variable}};

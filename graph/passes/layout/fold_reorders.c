@@ -40,7 +40,8 @@ static status_t fold_conversion(rewrite_t *rewrite, const graph_node_t *node, da
     return status;
 }
 
-/* Constants that only conversions read. They are removed, and the results get their names. */
+/* Constants whose only reader is a conversion. They are removed, and the results get their
+ * names. */
 typedef struct readers {
     const graph_t *graph;
     bool *is_replaced; /* [n_values] */

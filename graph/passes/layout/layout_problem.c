@@ -1,9 +1,9 @@
 /* Expresses the choice of formats as a cost function network; see cost_network_impl.h.
  *
- * Each site with several ways is a variable; its ways are the values. Each value of the graph is a
- * fan: its maker, and the sites that read it, each in the format of its chosen way. A weight that
- * is updated is a fan, too. Its maker is the operator of its gradient, because the weight has the
- * gradient's format; uses in other formats need copies. A dense result of the graph is a reader
+ * Each site with ways is a variable; its ways are the values. Each value of the graph that is read
+ * is a fan: its maker, and the sites that read it, each in the format of its chosen way. A weight
+ * that is updated is a fan, too. Its maker is the operator of its gradient, because the weight has
+ * the gradient's format; uses in other formats need copies. A dense result of the graph is a reader
  * with a single form. */
 #include <string.h>
 

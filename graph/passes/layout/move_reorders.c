@@ -403,7 +403,7 @@ static bool find_move(const survey_t *survey, move_t *move)
     return false;
 }
 
-/* Reports why conversions in loops were not moved. */
+/* Reports why conversions of values from outside a block were not moved out of it. */
 static void note_left(const survey_t *survey)
 {
     for (int place = 1; place < survey->n_places; place++) {
