@@ -130,9 +130,11 @@ NB_MODULE(_native, m)
                 return model.call(inputs);
             },
             nb::sig("def __call__(self, *inputs: typing.Any) -> typing.Any"),
-            "Runs on arrays, in the order of `inputs`: of numpy, PyTorch, or any with __dlpack__\n"
-            "on the CPU, with any strides; they are not copied. Returns the output, or a tuple of\n"
-            "several, as arrays of the same library with memory of their own.")
+            "Runs the model on arrays, in the order of `inputs`. The arrays are of numpy, "
+            "PyTorch,\n"
+            "or another library with __dlpack__ on the CPU. They may have any strides, and are\n"
+            "copied only if a stride is negative. Returns the output, or a tuple of outputs, as\n"
+            "arrays of the same library with their own memory.")
         .def_prop_ro(
             "inputs", [](const Model &model) { return model.values(false); },
             nb::for_getter(nb::sig("def inputs(self) -> list[Value]")),
@@ -182,7 +184,9 @@ NB_MODULE(_native, m)
             },
             nb::sig("def explain(self, *inputs: typing.Any) -> str"),
             "Returns a table of the steps that run on such inputs: operator, path, kernel,\n"
-            "implementation, formats in and out. Without inputs: at the sizes in the file.")
+            "implementation, formats in and out. Without inputs, the steps are those for the "
+            "sizes\n"
+            "in the file.")
         .def(
             "profile",
             [](Model &model, nb::args inputs, nb::object iterations) {
@@ -208,13 +212,13 @@ NB_MODULE(_native, m)
         "Loads a model from an ONNX file, or from bytes if the path is \"\". initializers: arrays\n"
         "that replace the initializers of these names; they are not copied. is_closed: the model\n"
         "accepts only the sizes it is loaded for, and the bytes are not kept. guards: conditions\n"
-        "on the named sizes of inputs, \"H % 8 == 0\". again: called with a dict of shapes that\n"
-        "the model rejects; returns bytes, initializers and guards of the same model for these\n"
-        "shapes.");
+        "on the named sizes of inputs, such as \"H % 8 == 0\". again: a function that is called\n"
+        "with a dict of shapes that the model rejects; it returns bytes, initializers and guards\n"
+        "of the same model for these shapes.");
     m.def("load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("settings"),
           nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
           "Loads a model from a .tessera file. is_copied: copies the constants instead of mapping\n"
-          "the file. is_unchecked: does not compare them with their checksums.");
+          "the file. is_unchecked: does not compare the constants with their checksums.");
     m.def("counters", dict_of_counters, nb::sig("def counters() -> dict[str, typing.Any]"),
           "Returns this thread's counters since it started or called reset_counters. \"reorders\"\n"
           "and \"copies\" are dicts by cause; the others are numbers.");

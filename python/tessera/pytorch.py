@@ -328,7 +328,7 @@ _TAKES_TENSOR = {
 def _is_dtype_of_tensor(node: torch.fx.Node) -> bool:
     """Returns true if a number among the operands may be an f64 tensor of rank 0 without changing
     the result's dtype. Another operand must be a float tensor of rank > 0 with that dtype, as in
-    f32 [2, 3] * 0.5. Not so in s64 [2, 3] * 0.5 or f32 [] * 0.5: the result would become f64."""
+    f32 [2, 3] * 0.5. In s64 [2, 3] * 0.5 or f32 [] * 0.5, the result would become f64."""
     made = node.meta.get("example_value")
     if node.target not in _TAKES_TENSOR or not isinstance(made, torch.Tensor):
         return False
@@ -505,8 +505,8 @@ class _Captured:
         return torch.fx.GraphModule(holder, graph)
 
 
-_MAX_MODELS = 8  # most models that a graph keeps for sets of sizes and numbers
-_MAX_MODULES = 64  # most modules of one class whose models are kept
+_MAX_MODELS = 8  # maximum number of models that a graph keeps for sets of sizes and numbers
+_MAX_MODULES = 64  # maximum number of modules of one class whose models are kept
 
 
 class _Kept(collections.OrderedDict):
