@@ -153,8 +153,7 @@ static bool has_zero(const tensor_info_t *info, const void *bytes)
     return false;
 }
 
-/* Chooses the loop of a run. pow has faster loops for the cases that all exponents are 2, or all
- * are 0.5. */
+/* Chooses the loop of a run. pow has faster loops for a single exponent of 2 or 0.5. */
 static elementwise_loop_t *choose_loop(const prepared_t *prepared, const void *b)
 {
     const function_state_t *state = prepared->state;

@@ -1,4 +1,5 @@
-/* Public functions of symbolic integers. They lock the space only if an argument is a handle. */
+/* Public functions of symbolic integers. Functions of integers lock the space only if an argument
+ * is a handle. */
 #include "tensor/sym/sym.h"
 
 #include <string.h>

@@ -346,8 +346,8 @@ static bool reaches(const datum_t *from, const datum_t *target)
     return false;
 }
 
-/* Fails if the item would contain itself: such a container could be neither released nor
- * printed. */
+/* Checks a change. Fails if the container would contain itself: it could then be neither released
+ * nor printed. */
 static status_t check_change(context_t *ctx, const char *op, datum_kind_t kind,
                              const datum_t *container, const datum_t *item)
 {
