@@ -59,7 +59,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- specification: finds the element that has `position` elements before it ---- */
+/* ---- specification: finds the element that has index[dim] elements before it ---- */
 
 /* NaN is larger than all numbers. Equal elements are ordered by index. */
 static bool spec_comes_before(double a, int64_t i, double b, int64_t j, bool descending)

@@ -489,9 +489,9 @@ static bool is_filtered(void)
 }
 
 /* Kernels that no case needs to run: some versions of oneDNN lack them, only older instruction sets
- * use them (the test on sse41 runs these), only plans request them (graph/test_plan_views), or they
- * need weights in training or constant ones (test_linear_rows, test_conv_kernels and
- * freeze/test_frozen_linear). Every other kernel must run in some case on x86-64 with AVX2; other
+ * use them (the test on sse41 runs these), only plans request them (test_plan_views), or they need
+ * weights in training or constant ones (test_linear_rows, test_conv_kernels and
+ * test_frozen_linear). Every other kernel must run in some case on x86-64 with AVX2; other
  * processors have reference implementations for many. */
 static const struct {
     const char *op, *kernel;
