@@ -174,8 +174,8 @@ static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
     }
 }
 
-/* Rounds the midpoint of two bf16 or f16 numbers, and the integers next to it, which are no f32
- * numbers. Rounding to f32 first would be wrong. */
+/* Rounds the midpoint of two bf16 or f16 numbers, and numbers next to it that are no f32 numbers.
+ * Rounding to f32 first would be wrong. */
 static void casts_of_wide_numbers_round_once(void **state)
 {
     (void)state;

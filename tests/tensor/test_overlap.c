@@ -53,8 +53,8 @@ static tensor_t *draw_view(context_t *ctx, uint32_t *random, const tensor_t *bas
     return view;
 }
 
-/* `other` is the same memory with another dtype and start, so one of its elements may overlap two
- * of base's. */
+/* `other` is the same memory, often with another dtype or start, so one of its elements may overlap
+ * two of base's. */
 static void strided_views_overlap_where_an_element_has_a_byte_of_the_others(void **state)
 {
     context_t *ctx = fixture_context(state);

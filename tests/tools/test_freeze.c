@@ -254,8 +254,8 @@ static void what_is_measured_on_values_needs_them(void **state)
 
 enum { K = 64, P = 96 };
 
-/* y = (x * s) w for x f32[N,64] and s f32[M,64]. There are three graphs, because the broadcast
- * depends on whether N or M is 1. */
+/* y = (x * s) w for x f32[N,64] and s f32[M,64]. All sizes need three graphs, for N == M, M == 1
+ * and N == 1, because the broadcast differs. */
 static void begin_broadcast(float *weight)
 {
     for (int i = 0; i < K * P; i++) weight[i] = (float)(i * i % 31 - 15) / 16.0f;

@@ -300,8 +300,9 @@ static void check_values(context_t *ctx, const tensor_t *out, int64_t n, const f
     for (int64_t i = 0; i < n; i++) assert_true(values[i] == expected[i]);
 }
 
-/* The convolution has one window, which begins in the padding, and its elements are 2^31 - 1 apart.
- * The transposed one adds to each element at most once. */
+/* Each convolution has one window, which does not touch the input: the first begins in the padding
+ * before it, the second has elements 2^31 - 1 apart. The transposed convolution adds to each
+ * element at most once. */
 static void windows_that_miss_the_input_give_zero(void **state)
 {
     context_t *ctx = fixture_context(state);
