@@ -374,7 +374,7 @@ status_t onnx_import_concat_from_sequence(onnx_node_t *node)
 
 /* ---- optionals ---- */
 
-/* Returns the literal none. The attribute `type` tells whether it is an optional of a sequence or
+/* Returns the literal none. The attribute `type` says whether it is an optional of a sequence or
  * of a tensor. */
 static status_t give_none(onnx_node_t *node)
 {
