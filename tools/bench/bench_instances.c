@@ -394,7 +394,7 @@ static status_t print_all(context_t *ctx, const char *spec,
           spec, rows->items[0].batch, n_cores, onednn_version_text(), onednn_isa_text(),
           options->n_seconds, options->n_warm_up, ROUNDS);
     TRY(print_table(ctx, rows));
-    print("\nmost items/s: %d instances of %d threads, %.2f times one wide instance\n",
+    print("\nmost items/s: %d instances of %d threads, %.2f times one instance on all cores\n",
           best->n_instances, best->n_threads, speedup(rows, best));
     return STATUS_OK;
 }

@@ -389,7 +389,7 @@ int command_explain(int argc, char **argv)
     if (as_certificate && mode != MODE_GRAPH && mode != MODE_FROZEN)
         return args_usage_error(NAME,
                                 "--certificate needs mode graph or frozen: in mode %s each "
-                                "operator chooses by itself",
+                                "operator chooses its own formats",
                                 mode_name(mode));
     session_t session;
     if (!session_begin(NAME, spec, &options, &session)) return EXIT_FAILED;

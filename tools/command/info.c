@@ -97,7 +97,8 @@ static status_t print_operators(context_t *ctx)
         table_cell(&table, "%s", text);
     }
     TRY(table_print(&table));
-    print("%d operators: prefers takes dense to mkldnn, follows stays mkldnn, dense runs dense\n",
+    print("%d operators. Their operands become mkldnn (prefers) or dense (dense), or keep their "
+          "layout (follows)\n",
           ops_count());
     return STATUS_OK;
 }

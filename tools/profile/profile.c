@@ -146,8 +146,8 @@ static bool finish(profile_mode_t *mode)
         mode->nodes_ms += profile_node(mode->profile, i)->ns / 1e6;
     const int n_left_out = profile_n_left_out(mode->profile);
     if (n_left_out > 0)
-        print_error("mode %s: %d runs are ignored, they ran other nodes\n", mode_name(mode->mode),
-                    n_left_out);
+        print_error("mode %s: %d runs are ignored, because they ran other nodes\n",
+                    mode_name(mode->mode), n_left_out);
     return true;
 }
 

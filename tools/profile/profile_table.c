@@ -120,7 +120,7 @@ static void print_summary(const profile_mode_t *mode)
 {
     const int slowest = profile_slowest(mode);
     const counters_t *counters = &mode->counters;
-    print("\nmode %s: %.3f ms an inference, median of %d runs; nodes %.3f ms, watched runs %.3f "
+    print("\nmode %s: %.3f ms an inference, median of %d runs; nodes %.3f ms, profiled runs %.3f "
           "ms\n",
           mode_name(mode->mode), mode->run_ms, profile_n_runs(mode->profile), mode->nodes_ms,
           profile_run_ns(mode->profile) / 1e6);
