@@ -45,6 +45,19 @@ status_t accept_plain(const op_call_t *call, prepared_t *prepared, int index)
     return accept_format(call, prepared, index, &plain);
 }
 
+status_t accept_rows(const op_call_t *call, prepared_t *prepared, int index)
+{
+    const tensor_info_t *info = call->in[index];
+    int64_t strides[TENSOR_MAX_RANK];
+    const bool has_strides = info->format.kind == FORMAT_STRIDED ||
+                             (info->format.kind == FORMAT_TAG && info->format.n_blocks == 0);
+    if (has_strides) format_strides(&info->format, info->sizes, strides);
+    if (has_strides && info->rank > 0 &&
+        (strides[info->rank - 1] == 1 || info->sizes[info->rank - 1] == 1))
+        return STATUS_OK;
+    return accept_plain(call, prepared, index);
+}
+
 void accept_contiguous(const op_call_t *call, prepared_t *prepared, int first, int last)
 {
     for (int i = first; i <= last; i++)

@@ -14,6 +14,10 @@ status_t accept_plain(const op_call_t *call, prepared_t *prepared, int index);
 status_t accept_format(const op_call_t *call, prepared_t *prepared, int index,
                        const format_t *format);
 
+/* The kernel reads input `index` with any order of dimensions and any strides, if it has no blocks
+ * and the elements of the last dimension are adjacent; otherwise row-major without gaps. */
+status_t accept_rows(const op_call_t *call, prepared_t *prepared, int index);
+
 /* The kernel reads those of the inputs `first` to `last` that are present row-major without gaps,
  * also if the call fixes formats: for weights, which are converted once. */
 void accept_contiguous(const op_call_t *call, prepared_t *prepared, int first, int last);

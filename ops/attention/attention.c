@@ -140,20 +140,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- both kernels ---- */
 
-/* Accepts the operand as it is if it has no blocks and its rows are contiguous; otherwise requests
- * the plain format. */
-static status_t accept_rows(const op_call_t *call, prepared_t *prepared, int index)
-{
-    const tensor_info_t *info = call->in[index];
-    int64_t strides[TENSOR_MAX_RANK];
-    const bool has_strides = info->format.kind == FORMAT_STRIDED ||
-                             (info->format.kind == FORMAT_TAG && info->format.n_blocks == 0);
-    if (has_strides) format_strides(&info->format, info->sizes, strides);
-    if (has_strides && (strides[info->rank - 1] == 1 || info->sizes[info->rank - 1] == 1))
-        return STATUS_OK;
-    return accept_plain(call, prepared, index);
-}
-
 static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
 {
     for (int i = QUERY; i <= VALUE; i++) TRY(accept_rows(call, prepared, i));

@@ -31,6 +31,23 @@ status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, 
                                          const attention_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_scaled_dot_product_attention);
 
+/* Rotary position embedding. Rotates n pairs of elements in each row of x; later elements stay.
+ *
+ *   (a, b) becomes (a cos[..][i] - b sin[..][i], b cos[..][i] + a sin[..][i])
+ *
+ * Pair i is (x[..][i], x[..][n + i]), or (x[..][2 i], x[..][2 i + 1]) if interleaved. The rows of
+ * cos and sin for the positions are usually taken from tables with op_gather, so all ways to scale
+ * angles are tables.
+ *
+ * x         [..][E]    floating
+ * cos, sin  [..][n]    floating; broadcast to the rows of x; 2 n is at most E
+ * out       [..][E]    dimensions in memory in the order of x's
+ *
+ * It has no gradient. */
+status_t op_rotary_embedding(context_t *ctx, const tensor_t *x, const tensor_t *cos,
+                             const tensor_t *sin, bool interleaved, tensor_t **out)
+    TESSERA_API(op_rotary_embedding);
+
 TESSERA_END
 
 #endif

@@ -87,6 +87,22 @@ status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter_nd);
 
+/* Writes src over a slice of x along dim, like torch.slice_scatter, whose start is a tensor:
+ *
+ *   out[..][start + i][..] = src[..][i][..], all other elements are those of x
+ *
+ * The start is read when the operator runs, so a graph for adding rows to a cache serves every
+ * position. op_slice_scatter_ writes only the slice.
+ *
+ * x      any dtype, rank 1 or more
+ * src    x's sizes, but dim may be shorter; x's dtype, or cast to it if both are floating
+ * start  s32 or s64, [] or, if dim is not 0, [N]: one for each index of dimension 0
+ *
+ * INVALID_ARGUMENT  a start is negative, or the slice ends after x. Then nothing is written.
+ * It has no gradient. */
+status_t op_slice_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *src,
+                          const tensor_t *start, tensor_t **out) TESSERA_API(op_slice_scatter);
+
 /* ---- writing slices; index is [n] or []. These call scatter, which a trace records ----
  *
  *   index_add    out = x; out[i][index[j]][k] += alpha src[i][j][k]     dim 1 of 3

@@ -5,7 +5,7 @@ BEGIN {
     order("module", ". layers zoo")
     order("graph", "ir analysis program passes method")
     order("graph/passes", ". fold precision layout")
-    order("kernels", "reduce elementwise shape linear norm pool conv recurrent quantized random loss optimizer")
+    order("kernels", "reduce elementwise shape linear attention norm pool conv recurrent quantized random loss optimizer")
     order("kernels/conv", ". winograd")
     order("ops", "reduce elementwise index shape linear norm conv pool attention recurrent quantized random loss vision ml")
     order("io", "data safetensors gguf onnx onnx_ops")

@@ -1,0 +1,196 @@
+/* Copies a tensor and writes another one over a slice of it, at a start that is an operand. In
+ * place, it adds rows to a cache: only the rows are written. */
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+#include "ops/accept_impl.h"
+#include "ops/index/index_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/sym/sizes_impl.h"
+#include "tensor/threads/threads_impl.h"
+
+typedef struct slice_scatter_attrs {
+    int64_t dim;
+} slice_scatter_attrs_t;
+
+static const attr_field_t fields[] = {FIELD_INT(slice_scatter_attrs_t, dim, 0)};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"src", ROLE_ACTIVATION, false, false},
+                                     {"start", ROLE_STATE, false, false}};
+enum { X, SRC, START };
+
+static int find_dim(const void *attrs, int rank)
+{
+    return ops_dim(rank, ((const slice_scatter_attrs_t *)attrs)->dim);
+}
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *src = call->in[SRC], *start = call->in[START];
+    const int64_t wanted = ((const slice_scatter_attrs_t *)call->attrs)->dim;
+    int dim = 0;
+    REQUIRE(ctx, x->rank > 0 && shape_dim(x->rank, wanted, &dim),
+            "slice_scatter: dim %lld of %s, out of range", (long long)wanted, info_brief(x));
+    bool fits = src->rank == x->rank;
+    for (int d = 0; d < x->rank && fits; d++)
+        fits = d == dim ? sym_at_most(ctx, src->sizes[d], x->sizes[d])
+                        : sym_equal(ctx, src->sizes[d], x->sizes[d]);
+    REQUIRE(ctx, fits, "slice_scatter: src is %s, x is %s, only dimension %d may be shorter",
+            info_brief(src), info_brief(x), dim);
+    REQUIRE(ctx,
+            src->dtype == x->dtype ||
+                (dtype_is_floating(src->dtype) && dtype_is_floating(x->dtype)),
+            "slice_scatter: src is %s, x is %s, the same or floating dtypes are needed",
+            info_brief(src), info_brief(x));
+    const bool is_one = start->rank == 0;
+    const bool is_each = start->rank == 1 && dim > 0 &&
+                         sym_equal(ctx, start->sizes[0], x->sizes[0]);
+    REQUIRE(ctx, (start->dtype == DTYPE_S32 || start->dtype == DTYPE_S64) && (is_one || is_each),
+            "slice_scatter: start is %s, x is %s, s32 or s64 is needed: one, or one for each index "
+            "of dimension 0",
+            info_brief(start), info_brief(x));
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *src = call->in[SRC];
+    const int dim = find_dim(call->attrs, src->rank);
+    int64_t at[TENSOR_MAX_RANK];
+    memcpy(at, index, (size_t)src->rank * sizeof *at);
+    at[dim] -= (int64_t)spec_at(call, START, index); /* rank 0 reads no index, rank 1 the first */
+    if (at[dim] < 0 || at[dim] >= src->sizes[dim]) return spec_at(call, X, index);
+    return spec_at(call, SRC, at);
+}
+
+/* ---- kernel: copies rows, which are ranges of the last dimension ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_rows(call, prepared, SRC));
+    accept_contiguous(call, prepared, START, START);
+    prepared->overwrites = 1;
+    return accept_out_plain(call, prepared, 0);
+}
+
+static int64_t load_start(const prepared_t *prepared, const void *starts, int64_t n)
+{
+    const bool is_long = prepared->in[START].dtype == DTYPE_S64;
+    if (prepared->in[START].rank == 0) n = 0;
+    return is_long ? ((const int64_t *)starts)[n] : ((const int32_t *)starts)[n];
+}
+
+static status_t check_starts(context_t *ctx, const prepared_t *prepared, const void *starts)
+{
+    const tensor_info_t *x = &prepared->in[X], *src = &prepared->in[SRC];
+    const int dim = find_dim(prepared->attrs, x->rank);
+    for (int64_t n = 0; n < info_numel(&prepared->in[START]); n++) {
+        const int64_t start = load_start(prepared, starts, n);
+        REQUIRE(ctx, start >= 0 && start <= x->sizes[dim] - src->sizes[dim],
+                "slice_scatter: start %lld for src %s, it does not fit into dimension %d of %s",
+                (long long)start, info_brief(src), dim, info_brief(x));
+    }
+    return STATUS_OK;
+}
+
+typedef struct rows {
+    const prepared_t *prepared;
+    const char *src;
+    const void *starts;
+    char *out;
+} rows_t;
+
+static void copy_rows(void *user, int64_t first, int64_t last)
+{
+    const rows_t *rows = user;
+    const tensor_info_t *x = &rows->prepared->in[X], *src = &rows->prepared->in[SRC];
+    const int rank = x->rank, dim = find_dim(rows->prepared->attrs, rank);
+    int64_t strides[TENSOR_MAX_RANK], to_strides[TENSOR_MAX_RANK];
+    format_strides(&src->format, src->sizes, strides);
+    shape_strides(rank, x->sizes, to_strides);
+    for (int64_t row = first; row < last; row++) {
+        int64_t from = 0, to = 0, n = 0, rest = row;
+        for (int d = rank - 2; d >= 0; d--) {
+            n = rest % src->sizes[d];
+            rest /= src->sizes[d];
+            from += n * strides[d];
+            to += n * to_strides[d];
+        }
+        to += load_start(rows->prepared, rows->starts, n) * to_strides[dim];
+        dtype_cast(src->sizes[rank - 1], src->dtype,
+                   rows->src + from * (int64_t)dtype_size(src->dtype), 1, x->dtype,
+                   rows->out + to * (int64_t)dtype_size(x->dtype), 1);
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[X], *src = &prepared->in[SRC];
+    const int64_t n = info_numel(src), length = src->sizes[src->rank - 1];
+    TRY(check_starts(ctx, prepared, in[START]));
+    if (out[0] != in[X] && info_bytes(x) > 0) memcpy(out[0], in[X], info_bytes(x));
+    rows_t rows = {prepared, in[SRC], in[START], out[0]};
+    threads_share(threads_for(ctx, n), length > 0 ? n / length : 0, copy_rows, &rows);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {"(f32[9,5], f32[3,5], s64[]<7)",
+                                    "(f32[3,17,7], f32[3,1,7], s64[3]<17) dim=1",
+                                    "(f32[2,3,31,4], f32[2,3,5,4], s32[2]<27) dim=-2",
+                                    "(f32[2,31], f32[2,5], s64[]<27) dim=1",
+                                    "(bf16[3,7,16], f32[3,2,16], s64[]<6) dim=1",
+                                    "(f32[7,3], f16[1,3], s64[]<7)",
+                                    "(s64[7], s64[3], s32[]<5)",
+                                    "(bool[7,2], bool[1,2], s64[]<7)",
+                                    "(f32[3,40,32], f32[3,40,32], s64[]<1) dim=1",
+                                    "(f32[3,0], f32[1,0], s64[]<3)",
+                                    "(f32[3,2], f32[0,2], s64[]<4)",
+                                    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_slice_scatter = {.name = "slice_scatter",
+                                      .preference = OP_DENSE,
+                                      .attrs = {sizeof(slice_scatter_attrs_t), 1, fields},
+                                      OPERANDS(operands),
+                                      .n_outputs = 1,
+                                      .infer = infer,
+                                      .infers_symbols = true,
+                                      .kernels = kernels,
+                                      .spec = spec,
+                                      .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_slice_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *src,
+                          const tensor_t *start, tensor_t **out)
+{
+    const tensor_t *in[] = {x, src, start};
+    return dispatch_run(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, 3, in, NULL,
+                        out);
+}
+
+status_t op_slice_scatter_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *src,
+                           const tensor_t *start)
+{
+    const tensor_t *in[] = {src, start};
+    return dispatch_run_in_place(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, x, 2,
+                                 in);
+}
