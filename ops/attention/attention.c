@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dispatch/choose/choose_impl.h"
+#include "kernels/attention/decode_impl.h"
 #include "kernels/linear/product_impl.h"
 #include "kernels/reduce/softmax_impl.h"
 #include "ops/accept_impl.h"
@@ -12,15 +13,17 @@
 
 /* ---- attributes ---- */
 
-static const attr_field_t fields[] = {FIELD_BOOL(attention_attrs_t, is_causal, 0),
-                                      FIELD_BOOL(attention_attrs_t, enable_gqa, 0),
-                                      FIELD_FLOAT(attention_attrs_t, scale, 0)};
+static const attr_field_t fields[] = {
+    FIELD_BOOL(attention_attrs_t, is_causal, 0), FIELD_BOOL(attention_attrs_t, enable_gqa, 0),
+    FIELD_FLOAT(attention_attrs_t, scale, 0), FIELD_INT(attention_attrs_t, window, 0),
+    FIELD_FLOAT(attention_attrs_t, softcap, 0)};
 
 static const operand_t operands[] = {{"query", ROLE_ACTIVATION, false, false},
                                      {"key", ROLE_ACTIVATION, false, false},
                                      {"value", ROLE_ACTIVATION, false, false},
-                                     {"attn_mask", ROLE_STATE, true, false}};
-enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
+                                     {"attn_mask", ROLE_STATE, true, false},
+                                     {"lengths", ROLE_STATE, false, false}};
+enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK, LENGTHS };
 
 /* ---- inference ---- */
 
@@ -41,6 +44,35 @@ static bool is_batch_of(context_t *ctx, const attention_attrs_t *attrs, const te
     return true;
 }
 
+/* Lengths of caches, and attributes. */
+static status_t check_cache(context_t *ctx, const op_call_t *call)
+{
+    const attention_attrs_t *attrs = call->attrs;
+    const tensor_info_t *query = call->in[QUERY];
+    const char *op = call->op->name;
+    REQUIRE(ctx, attrs->window >= 0 && (attrs->window == 0 || attrs->is_causal),
+            "%s: window is %lld, is_causal is %s, a window needs is_causal", op,
+            (long long)attrs->window, attrs->is_causal ? "true" : "false");
+    REQUIRE(ctx, attrs->softcap >= 0.0 && isfinite(attrs->softcap),
+            "%s: softcap is %g, must be 0 or positive", op, attrs->softcap);
+    if (!call_has(call, LENGTHS)) return STATUS_OK;
+    const tensor_info_t *lengths = call->in[LENGTHS];
+    const bool is_each = lengths->rank == 1 && query->rank > 2 &&
+                         sym_equal(ctx, lengths->sizes[0], query->sizes[0]);
+    REQUIRE(ctx, lengths->dtype == DTYPE_S64 && (lengths->rank == 0 || is_each),
+            "%s: lengths is %s, query is %s, s64 is needed: one, or one for each index of "
+            "dimension 0",
+            op, info_brief(lengths), info_brief(query));
+    return STATUS_OK;
+}
+
+/* True if key and value may have this dtype. With lengths, f32 queries read caches in bf16. */
+static bool goes_with(const op_call_t *call, dtype_t dtype)
+{
+    const dtype_t query = call->in[QUERY]->dtype;
+    return dtype == query || (call_has(call, LENGTHS) && query == DTYPE_F32 && dtype == DTYPE_BF16);
+}
+
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
@@ -51,7 +83,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "%s: query is %s, a floating type of rank 2 or more is needed", op, info_brief(query));
     for (int i = KEY; i <= VALUE; i++)
         REQUIRE(ctx,
-                call->in[i]->dtype == query->dtype &&
+                goes_with(call, call->in[i]->dtype) &&
                     is_batch_of(ctx, call->attrs, query, call->in[i]),
                 "%s: %s is %s, its dtype and batch dimensions have to go with query %s", op,
                 operands[i].name, info_brief(call->in[i]), info_brief(query));
@@ -62,6 +94,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "%s: key is %s, query is %s and value is %s, [..,L,E], [..,S,E] and [..,S,V] are "
             "needed",
             op, info_brief(key), info_brief(query), info_brief(value));
+    TRY(check_cache(ctx, call));
     int64_t sizes[TENSOR_MAX_RANK];
     memcpy(sizes, query->sizes, (size_t)rank * sizeof *sizes);
     sizes[rank - 1] = key->sizes[rank - 2];
@@ -98,7 +131,14 @@ static double spec_score(const spec_call_t *call, const int64_t *index, int64_t 
     const tensor_info_t *query = call->in[QUERY];
     const int rank = query->rank;
     int64_t seen[TENSOR_MAX_RANK];
-    if (attrs->is_causal && s > index[rank - 2]) return -INFINITY;
+    int64_t last = index[rank - 2];
+    if (spec_has(call, LENGTHS)) {
+        const int64_t length = (int64_t)spec_at(call, LENGTHS, index);
+        if (s >= length) return -INFINITY;
+        last += length - query->sizes[rank - 2];
+    }
+    if (attrs->is_causal && s > last) return -INFINITY;
+    if (attrs->window > 0 && s <= last - attrs->window) return -INFINITY;
     memcpy(seen, index, (size_t)rank * sizeof *seen);
     seen[rank - 1] = s;
     double mask = spec_has(call, MASK) ? spec_at_broadcast(call, MASK, rank, seen) : 0.0;
@@ -111,7 +151,9 @@ static double spec_score(const spec_call_t *call, const int64_t *index, int64_t 
         seen[rank - 1] = at[rank - 1] = e;
         sum += spec_at(call, QUERY, seen) * spec_at(call, KEY, at);
     }
-    return sum * attention_scale(attrs, query->sizes[rank - 1]) + mask;
+    sum *= attention_scale(attrs, query->sizes[rank - 1]);
+    if (attrs->softcap > 0.0) sum = attrs->softcap * tanh(sum / attrs->softcap);
+    return sum + mask;
 }
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
@@ -138,14 +180,12 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum / weights;
 }
 
-/* ---- both kernels ---- */
+/* ---- all kernels ---- */
 
-static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
+status_t attention_accept(const op_call_t *call, prepared_t *prepared)
 {
     for (int i = QUERY; i <= VALUE; i++) TRY(accept_rows(call, prepared, i));
-    if (call_has(call, MASK))
-        prepared->in[MASK] = info_dense(call->in[MASK]->dtype, call->in[MASK]->rank,
-                                        call->in[MASK]->sizes);
+    accept_contiguous(call, prepared, MASK, LENGTHS);
     const int rank = call->out[0].rank;
     format_t format = accept_order(&prepared->in[QUERY]);
     if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG)
@@ -154,46 +194,45 @@ static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
     return accept_out(call, prepared, 0, &format);
 }
 
-/* Operands and result of one head: query [L][E], key [S][E], value [S][V], mask [L][S] and out
- * [L][V]. */
-typedef struct head {
-    const char *in[MASK + 1]; /* NULL: no mask */
-    char *out;
-    int64_t row[MASK + 1], out_row; /* strides of rows, in elements */
-    int64_t mask_step;              /* stride between elements of a mask row */
-} head_t;
+static int64_t load_length(const attention_problem_t *p, int64_t n)
+{
+    const int64_t *lengths = p->in[LENGTHS];
+    return lengths[p->prepared->in[LENGTHS].rank == 0 ? 0 : n];
+}
 
-typedef struct problem {
-    const prepared_t *prepared;
-    void *const *in;
-    void *const *out;
-    int64_t n_heads; /* product of all batch dimensions */
-    int64_t n_queries, n_keys, length, out_length;
-    double scale;
-} problem_t;
+static bool has_lengths(const attention_problem_t *p)
+{
+    return p->prepared->n_in > LENGTHS && p->in[LENGTHS] != NULL;
+}
 
-static problem_t describe(const prepared_t *prepared, void *const *in, void *const *out)
+status_t attention_describe(context_t *ctx, const prepared_t *prepared, void *const *in,
+                            void *const *out, attention_problem_t *out_problem)
 {
     const tensor_info_t *query = &prepared->in[QUERY], *value = &prepared->in[VALUE];
     const int rank = query->rank;
-    problem_t p = {.prepared = prepared, .in = in, .out = out, .n_heads = 1};
-    for (int d = 0; d < rank - 2; d++) p.n_heads *= query->sizes[d];
-    p.n_queries = query->sizes[rank - 2];
-    p.length = query->sizes[rank - 1];
-    p.n_keys = value->sizes[rank - 2];
-    p.out_length = value->sizes[rank - 1];
-    p.scale = attention_scale(prepared->attrs, p.length);
-    return p;
+    attention_problem_t *p = out_problem;
+    *p = (attention_problem_t){.prepared = prepared, .in = in, .out = out, .n_heads = 1};
+    for (int d = 0; d < rank - 2; d++) p->n_heads *= query->sizes[d];
+    p->n_queries = query->sizes[rank - 2];
+    p->length = query->sizes[rank - 1];
+    p->n_keys = value->sizes[rank - 2];
+    p->out_length = value->sizes[rank - 1];
+    p->scale = attention_scale(prepared->attrs, p->length);
+    for (int64_t n = 0; has_lengths(p) && n < info_numel(&prepared->in[LENGTHS]); n++)
+        REQUIRE(ctx, load_length(p, n) >= 0 && load_length(p, n) <= p->n_keys,
+                "%s: length %lld, a cache of %lld rows is given", prepared->op->name,
+                (long long)load_length(p, n), (long long)p->n_keys);
+    return STATUS_OK;
 }
 
-static bool has_mask(const problem_t *p)
+static bool has_mask(const attention_problem_t *p)
 {
     return p->prepared->n_in > MASK && p->in[MASK] != NULL;
 }
 
 /* Offset of query head `number` in a tensor, in elements. Query heads may share a head of the
  * tensor: dimensions of size 1 are repeated, and with enable_gqa heads, too. */
-static int64_t find_head(const problem_t *p, const tensor_info_t *info, int64_t number,
+static int64_t find_head(const attention_problem_t *p, const tensor_info_t *info, int64_t number,
                          int64_t *out_row, int64_t *out_step)
 {
     const tensor_info_t *query = &p->prepared->in[QUERY];
@@ -212,11 +251,17 @@ static int64_t find_head(const problem_t *p, const tensor_info_t *info, int64_t 
     return at;
 }
 
-static head_t describe_head(const problem_t *p, int64_t number)
+attention_head_t attention_find_head(const attention_problem_t *p, int64_t number)
 {
     const prepared_t *prepared = p->prepared;
-    head_t head = {.mask_step = 0};
+    attention_head_t head = {.n_keys = p->n_keys};
     int64_t step = 0;
+    if (has_lengths(p)) {
+        const int64_t n_batch = prepared->in[LENGTHS].rank == 0 ? 1
+                                                                : prepared->in[LENGTHS].sizes[0];
+        head.n_keys = load_length(p, number / (p->n_heads / n_batch));
+        head.first = head.n_keys - p->n_queries;
+    }
     for (int i = QUERY; i <= MASK; i++) {
         if (i == MASK && !has_mask(p)) break;
         const tensor_info_t *info = &prepared->in[i];
@@ -227,6 +272,17 @@ static head_t describe_head(const problem_t *p, int64_t number)
     int64_t at = find_head(p, &prepared->out[0], number, &head.out_row, &step);
     head.out = (char *)p->out[0] + at * (int64_t)dtype_size(prepared->out[0].dtype);
     return head;
+}
+
+void attention_seen(const attention_problem_t *p, const attention_head_t *head, int64_t l,
+                    int64_t *out_begin, int64_t *out_end)
+{
+    const attention_attrs_t *attrs = p->prepared->attrs;
+    const int64_t own = head->first + l, begin = own - attrs->window + 1;
+    *out_end = attrs->is_causal && own < head->n_keys ? own + 1 : head->n_keys;
+    if (*out_end < 0) *out_end = 0;
+    *out_begin = attrs->window > 0 && begin > 0 ? begin : 0;
+    if (*out_begin > *out_end) *out_begin = *out_end;
 }
 
 /* ---- kernel for f32, bf16 and f16 ----
@@ -275,7 +331,7 @@ static status_t prepare_panels(context_t *ctx, const op_call_t *call, prepared_t
     const tensor_info_t *query = call->in[QUERY], *value = call->in[VALUE];
     const int rank = query->rank;
     if (query->dtype == DTYPE_F64) return prepared_decline(prepared, "panels: dtype f64");
-    TRY(accept_operands(call, prepared));
+    TRY(attention_accept(call, prepared));
     panels_state_t *state = NULL;
     TRY(context_get_zeroed(ctx, sizeof *state, "an attention", &state));
     prepared->state = state;
@@ -293,7 +349,7 @@ static status_t prepare_panels(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static room_t divide_room(const problem_t *p, float *floats)
+static room_t divide_room(const attention_problem_t *p, float *floats)
 {
     const int64_t keys = round_up(p->n_keys), values = round_up(p->out_length);
     room_t room = {.keys = floats};
@@ -337,12 +393,13 @@ static float *panel_of(float *panels, int64_t n, int64_t at)
     return panels + at / PANEL * n * PANEL + at % PANEL;
 }
 
-static void copy_keys(const problem_t *p, const head_t *head, const room_t *room)
+static void copy_keys(const attention_problem_t *p, const attention_head_t *head,
+                      const room_t *room)
 {
     const dtype_t dtype = p->prepared->in[KEY].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->n_keys);
+    const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(head->n_keys);
     if (dtype == DTYPE_F32) {
-        const product_pack_t pack = {.n_outputs = p->n_keys,
+        const product_pack_t pack = {.n_outputs = head->n_keys,
                                      .n_inputs = p->length,
                                      .rows = (const float *)(const void *)head->in[KEY],
                                      .row_stride = head->row[KEY],
@@ -354,16 +411,17 @@ static void copy_keys(const problem_t *p, const head_t *head, const room_t *room
     for (int64_t s = 0; s < padded; s++) {
         float *to = panel_of(room->keys, p->length, s);
         const char *row = head->in[KEY] + s * head->row[KEY] * size;
-        const float *from = s < p->n_keys ? widen(dtype, p->length, row, room->wide) : NULL;
+        const float *from = s < head->n_keys ? widen(dtype, p->length, row, room->wide) : NULL;
         for (int64_t e = 0; e < p->length; e++) to[e * PANEL] = from != NULL ? from[e] : 0.0f;
     }
 }
 
-static void copy_values(const problem_t *p, const head_t *head, const room_t *room)
+static void copy_values(const attention_problem_t *p, const attention_head_t *head,
+                        const room_t *room)
 {
     const dtype_t dtype = p->prepared->in[VALUE].dtype;
     const int64_t size = (int64_t)dtype_size(dtype);
-    for (int64_t s = 0; s < p->n_keys; s++) {
+    for (int64_t s = 0; s < head->n_keys; s++) {
         const float *row = widen(dtype, p->out_length,
                                  head->in[VALUE] + s * head->row[VALUE] * size, room->wide);
         for (int64_t v = 0; v < p->out_length; v += PANEL) {
@@ -375,8 +433,8 @@ static void copy_values(const problem_t *p, const head_t *head, const room_t *ro
     }
 }
 
-static void copy_queries(const problem_t *p, const head_t *head, int64_t first, int64_t n,
-                         const room_t *room)
+static void copy_queries(const attention_problem_t *p, const attention_head_t *head, int64_t first,
+                         int64_t n, const room_t *room)
 {
     const dtype_t dtype = p->prepared->in[QUERY].dtype;
     const int64_t size = (int64_t)dtype_size(dtype), length = p->length;
@@ -389,8 +447,8 @@ static void copy_queries(const problem_t *p, const head_t *head, int64_t first, 
     }
 }
 
-static void add_mask(const problem_t *p, const head_t *head, int64_t query, int64_t n, float *row,
-                     float *wide)
+static void add_mask(const attention_problem_t *p, const attention_head_t *head, int64_t query,
+                     int64_t n, float *row, float *wide)
 {
     const dtype_t dtype = p->prepared->in[MASK].dtype;
     const char *mask = head->in[MASK] + query * head->row[MASK] * (int64_t)dtype_size(dtype);
@@ -426,8 +484,8 @@ static bool is_all_finite(int64_t n, const float *values)
 
 /* Recomputes sums that are not finite, using only keys with nonzero weight: in the product, a NaN
  * value with weight 0 makes a sum NaN. */
-static void mend(const problem_t *p, int64_t n_keys, const float *weights, const room_t *room,
-                 float *sums)
+static void mend(const attention_problem_t *p, int64_t n_keys, const float *weights,
+                 const room_t *room, float *sums)
 {
     if (is_all_finite(p->out_length, sums)) return;
     for (int64_t v = 0; v < p->out_length; v++) {
@@ -442,9 +500,10 @@ static void mend(const problem_t *p, int64_t n_keys, const float *weights, const
 
 /* Prefetches rows [first, first + n) of a head that is computed next. Rows may be far apart in
  * memory, so the hardware does not prefetch them. */
-static void fetch_rows(const problem_t *p, const head_t *head, int64_t first, int64_t n)
+static void fetch_rows(const attention_problem_t *p, const attention_head_t *head, int64_t first,
+                       int64_t n)
 {
-    const int64_t n_rows[] = {p->n_queries, p->n_keys, p->n_keys};
+    const int64_t n_rows[] = {p->n_queries, head->n_keys, head->n_keys};
     const int64_t lengths[] = {p->length, p->length, p->out_length};
     for (int i = QUERY; i <= VALUE; i++) {
         const int64_t size = (int64_t)dtype_size(p->prepared->in[i].dtype);
@@ -455,29 +514,41 @@ static void fetch_rows(const problem_t *p, const head_t *head, int64_t first, in
     }
 }
 
-/* Computes queries [first, first + n) of a head. */
-static void run_block(const problem_t *p, const head_t *head, int64_t first, int64_t n,
-                      const room_t *room)
+/* Replaces the scores of a query by weights. Returns the factor by which its sum is multiplied. */
+static float weigh(const attention_problem_t *p, const attention_head_t *head, int64_t query,
+                   int64_t padded, float *row, float *wide)
 {
     const attention_attrs_t *attrs = p->prepared->attrs;
+    int64_t begin, end;
+    attention_seen(p, head, query, &begin, &end);
+    if (attrs->softcap > 0.0) decode_cap(isa_best(), end, (float)attrs->softcap, row);
+    if (head->in[MASK] != NULL) add_mask(p, head, query, end, row, wide);
+    for (int64_t s = 0; s < begin; s++) row[s] = -INFINITY;
+    return soften(end, padded, row);
+}
+
+/* Computes queries [first, first + n) of a head. */
+static void run_block(const attention_problem_t *p, const attention_head_t *head, int64_t first,
+                      int64_t n, const room_t *room)
+{
     const dtype_t dtype = p->prepared->out[0].dtype;
     const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t last = first + n; /* is_causal: number of keys to which they may attend */
-    const int64_t n_keys = attrs->is_causal && last < p->n_keys ? last : p->n_keys;
+    int64_t begin, n_keys; /* the last query attends to the most keys */
+    attention_seen(p, head, first + n - 1, &begin, &n_keys);
     const int64_t all = round_up(p->n_keys), padded = round_up(n_keys);
     const int64_t values = round_up(p->out_length);
     float factors[BLOCK];
     copy_queries(p, head, first, n, room);
-    multiply(n, padded, p->length, room->queries, p->length, room->keys, p->length * PANEL,
-             room->scores, all, room->copy);
-    for (int64_t i = 0; i < n; i++) {
-        float *row = room->scores + i * all;
-        int64_t seen = attrs->is_causal && first + i + 1 < n_keys ? first + i + 1 : n_keys;
-        if (head->in[MASK] != NULL) add_mask(p, head, first + i, seen, row, room->wide);
-        factors[i] = soften(seen, padded, row);
-    }
-    multiply(n, values, n_keys, room->scores, all, room->values, p->n_keys * PANEL, room->sums,
-             values, room->copy);
+    if (n_keys > 0)
+        multiply(n, padded, p->length, room->queries, p->length, room->keys, p->length * PANEL,
+                 room->scores, all, room->copy);
+    for (int64_t i = 0; i < n; i++)
+        factors[i] = weigh(p, head, first + i, padded, room->scores + i * all, room->wide);
+    if (n_keys > 0)
+        multiply(n, values, n_keys, room->scores, all, room->values, p->n_keys * PANEL, room->sums,
+                 values, room->copy);
+    else
+        memset(room->sums, 0, (size_t)(n * values) * sizeof *room->sums);
     for (int64_t i = 0; i < n; i++) {
         float *sums = room->sums + i * values;
         mend(p, n_keys, room->scores + i * all, room, sums);
@@ -488,30 +559,34 @@ static void run_block(const problem_t *p, const head_t *head, int64_t first, int
 }
 
 typedef struct blocks {
-    const problem_t *p;
+    const attention_problem_t *p;
     int64_t n_blocks; /* blocks in each head */
     float *scratch;
     size_t floats; /* floats of scratch for each thread */
 } blocks_t;
 
-/* Computes a range of query blocks. The blocks of a head are adjacent, so keys and values are
- * copied once per head. */
+/* Computes a range of query blocks. The blocks of heads that share keys and values are adjacent, so
+ * these are copied once. */
 static void run_blocks(void *user, int64_t begin, int64_t end, int member)
 {
     const blocks_t *blocks = user;
-    const problem_t *p = blocks->p;
+    const attention_problem_t *p = blocks->p;
     const room_t room = divide_room(p, blocks->scratch + (size_t)member * blocks->floats);
     int64_t before = -1;
-    head_t head = {.out = NULL}, next = head;
+    attention_head_t head = {.out = NULL}, next = head, copied = head;
     for (int64_t i = begin; i < end; i++) {
         const int64_t first = i % blocks->n_blocks * BLOCK;
         const int64_t count = p->n_queries - first < BLOCK ? p->n_queries - first : BLOCK;
         if (i / blocks->n_blocks != before) {
             before = i / blocks->n_blocks;
-            head = describe_head(p, before);
-            next = before + 1 < p->n_heads ? describe_head(p, before + 1) : head;
-            copy_keys(p, &head, &room);
-            copy_values(p, &head, &room);
+            head = attention_find_head(p, before);
+            next = before + 1 < p->n_heads ? attention_find_head(p, before + 1) : head;
+            if (head.in[KEY] != copied.in[KEY] || head.in[VALUE] != copied.in[VALUE] ||
+                head.n_keys != copied.n_keys) {
+                copy_keys(p, &head, &room);
+                copy_values(p, &head, &room);
+                copied = head;
+            }
         }
         fetch_rows(p, &next, first, count);
         run_block(p, &head, first, count, &room);
@@ -522,7 +597,8 @@ static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     const panels_state_t *state = prepared->state;
-    const problem_t p = describe(prepared, in, out);
+    attention_problem_t p;
+    TRY(attention_describe(ctx, prepared, in, out, &p));
     const int64_t n_blocks = (p.n_queries + BLOCK - 1) / BLOCK;
     blocks_t blocks = {&p, n_blocks, scratch, (size_t)state->floats};
     threads_share_members(threads_for(ctx, p.n_heads * p.n_queries * p.n_keys),
@@ -533,101 +609,7 @@ static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t panels = {
     .name = "panels", .prepare = prepare_panels, .run = run_panels, .flags = KERNEL_NEEDS_ELEMENTS};
 
-/* ---- kernel for f64 and all other cases: one query at a time, in double ---- */
-
-typedef struct rows_state {
-    int n_threads;
-    int64_t n_keys; /* number of keys; each thread has a double of scratch for each */
-} rows_state_t;
-
-static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    const tensor_info_t *key = call->in[KEY];
-    TRY(accept_operands(call, prepared));
-    rows_state_t *state = NULL;
-    TRY(context_get_zeroed(ctx, sizeof *state, "an attention", &state));
-    prepared->state = state;
-    state->n_threads = context_threads(ctx);
-    state->n_keys = key->sizes[key->rank - 2];
-    if (state->n_keys > INT64_MAX / (int64_t)sizeof(double) / state->n_threads)
-        return prepared_decline(prepared, "rows: too many keys");
-    prepared->scratch_bytes = (size_t)(state->n_keys * state->n_threads) * sizeof(double);
-    prepared->cost_ns = 1e9;
-    return STATUS_OK;
-}
-
-static double load(const problem_t *p, int operand, const char *from, int64_t index)
-{
-    const dtype_t dtype = p->prepared->in[operand].dtype;
-    return dtype_load(dtype, from + index * (int64_t)dtype_size(dtype));
-}
-
-static double score(const problem_t *p, const head_t *head, int64_t l, int64_t s)
-{
-    const attention_attrs_t *attrs = p->prepared->attrs;
-    if (attrs->is_causal && s > l) return -INFINITY;
-    double sum = 0.0, mask = 0.0;
-    for (int64_t e = 0; e < p->length; e++)
-        sum += load(p, QUERY, head->in[QUERY], l * head->row[QUERY] + e) *
-               load(p, KEY, head->in[KEY], s * head->row[KEY] + e);
-    if (head->in[MASK] != NULL) {
-        mask = load(p, MASK, head->in[MASK], l * head->row[MASK] + s * head->mask_step);
-        if (p->prepared->in[MASK].dtype == DTYPE_BOOL) mask = mask != 0.0 ? 0.0 : -INFINITY;
-    }
-    return sum * p->scale + mask;
-}
-
-static void run_query(const problem_t *p, const head_t *head, int64_t l, double *weights)
-{
-    const dtype_t dtype = p->prepared->out[0].dtype;
-    double largest = -INFINITY, all = 0.0;
-    for (int64_t s = 0; s < p->n_keys; s++) {
-        weights[s] = score(p, head, l, s);
-        if (weights[s] > largest || isnan(weights[s])) largest = weights[s];
-    }
-    for (int64_t s = 0; s < p->n_keys; s++) {
-        weights[s] = largest == -INFINITY ? 0.0 : exp(weights[s] - largest);
-        all += weights[s];
-    }
-    for (int64_t v = 0; v < p->out_length; v++) {
-        double sum = 0.0;
-        for (int64_t s = 0; s < p->n_keys; s++)
-            if (weights[s] != 0.0)
-                sum += weights[s] * load(p, VALUE, head->in[VALUE], s * head->row[VALUE] + v);
-        dtype_store(dtype, head->out + (l * head->out_row + v) * (int64_t)dtype_size(dtype),
-                    largest == -INFINITY ? 0.0 : sum / all);
-    }
-}
-
-typedef struct queries {
-    const problem_t *p;
-    double *weights; /* [members][n_keys] */
-    int64_t n_keys;
-} queries_t;
-
-static void run_queries(void *user, int64_t first, int64_t last, int member)
-{
-    const queries_t *queries = user;
-    const problem_t *p = queries->p;
-    for (int64_t i = first; i < last; i++) {
-        const head_t head = describe_head(p, i / p->n_queries);
-        run_query(p, &head, i % p->n_queries, queries->weights + member * queries->n_keys);
-    }
-}
-
-static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
-                         void *const *out, void *scratch)
-{
-    const rows_state_t *state = prepared->state;
-    const problem_t p = describe(prepared, in, out);
-    const int64_t n = p.n_heads * p.n_queries;
-    queries_t queries = {&p, scratch, state->n_keys};
-    threads_share_members(threads_for(ctx, n * p.n_keys), n, run_queries, &queries);
-    return STATUS_OK;
-}
-
-static const kernel_t rows = {.name = "rows", .prepare = prepare_rows, .run = run_rows};
-static const kernel_t *const kernels[] = {&panels, &rows, NULL};
+static const kernel_t *const kernels[] = {&attention_stream, &panels, &attention_rows, NULL};
 
 /* ---- cases ---- */
 
@@ -648,6 +630,21 @@ static const char *const cases[] = {
     "(f32[2,3,4], f32[2,0,4], f32[2,0,5], none)",
     "(f32[2,3,0], f32[2,4,0], f32[2,4,5], none)",
     "(f32[2,0,4], f32[2,3,4], f32[2,3,5], none)",
+    "(f32[2,1,16], f32[2,7,16], f32[2,7,16], none)",
+    "(f32[2,9,7], f32[2,9,7], f32[2,9,5], none) is_causal=true window=3",
+    NULL};
+static const char *const cached_cases[] = {
+    "(f32[2,6,1,64], f32[2,2,300,64], f32[2,2,300,32], none, s64[2]<300) is_causal=true "
+    "enable_gqa=true",
+    "(f32[9,1,16], f32[3,31,16], f32[3,31,80], none, s64[]<31) is_causal=true enable_gqa=true "
+    "window=7 softcap=0.5",
+    "(f32[5,2,32]*4, bf16[1,150,32], bf16[1,150,32], none, s64[]<150) is_causal=true "
+    "enable_gqa=true scale=0.7",
+    "(f32[2,4,45,8], f32[2,2,70,8], f32[2,2,70,8], none, s64[2]<70) is_causal=true "
+    "enable_gqa=true window=11 softcap=2",
+    "(f32[3,5,8], bf16[3,17,8], bf16[3,17,9], none, s64[3]<18)",
+    "(bf16[2,5,16], bf16[2,17,16], bf16[2,17,16], f32[1,17], s64[]<18) is_causal=true",
+    "(f64[2,2,4,3], f64[2,2,5,3], f64[2,2,5,2], none, s64[2]<6) is_causal=true window=2 softcap=1",
     NULL};
 
 /* ---- definition ---- */
@@ -662,8 +659,9 @@ static double flops(const op_call_t *call)
 const opdef_t op_def_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
     .preference = OP_DENSE,
-    .attrs = {sizeof(attention_attrs_t), 3, fields},
-    OPERANDS(operands),
+    .attrs = {sizeof(attention_attrs_t), 5, fields},
+    .n_operands = LENGTHS,
+    .operands = operands,
     .n_outputs = 1,
     .infer = infer,
     .infers_symbols = true,
@@ -673,6 +671,18 @@ const opdef_t op_def_scaled_dot_product_attention = {
     .gradient = &attention_gradient,
     .cases = cases};
 
+const opdef_t op_def_cached_attention = {.name = "cached_attention",
+                                         .preference = OP_DENSE,
+                                         .attrs = {sizeof(attention_attrs_t), 5, fields},
+                                         OPERANDS(operands),
+                                         .n_outputs = 1,
+                                         .infer = infer,
+                                         .infers_symbols = true,
+                                         .kernels = kernels,
+                                         .spec = spec,
+                                         .flops = flops,
+                                         .cases = cached_cases};
+
 /* ---- public ---- */
 
 status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
@@ -681,4 +691,13 @@ status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, 
 {
     const tensor_t *in[] = {query, key, value, attn_mask};
     return dispatch_run(ctx, &op_def_scaled_dot_product_attention, attrs, 4, in, NULL, out);
+}
+
+status_t op_cached_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
+                             const tensor_t *value, const tensor_t *attn_mask,
+                             const tensor_t *lengths, const attention_attrs_t *attrs,
+                             tensor_t **out)
+{
+    const tensor_t *in[] = {query, key, value, attn_mask, lengths};
+    return dispatch_run(ctx, &op_def_cached_attention, attrs, 5, in, NULL, out);
 }

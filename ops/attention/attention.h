@@ -10,6 +10,10 @@ typedef struct attention_attrs {
     bool is_causal;  /* query i attends only to keys 0 to i */
     bool enable_gqa; /* key and value may have fewer heads; a group of query heads shares each */
     double scale;    /* factor of query . key; 0 means 1 / sqrt(E) */
+    int64_t window;  /* with is_causal: a query attends to its own key and window - 1 before it; 0:
+                        no limit */
+    double
+        softcap; /* scores become softcap * tanh(score / softcap) before the mask; 0: unchanged */
 } attention_attrs_t;
 
 /* torch.nn.functional.scaled_dot_product_attention without dropout.
@@ -25,11 +29,28 @@ typedef struct attention_attrs {
  * out        [..][L][V]    dimensions in memory in the order of query's
  *
  * The result of a query that attends to no key is zeros. NaN in a value affects only queries that
- * attend to its key. */
+ * attend to its key. With a window or a softcap there is no gradient. */
 status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
                                          const tensor_t *value, const tensor_t *attn_mask,
                                          const attention_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_scaled_dot_product_attention);
+
+/* op_scaled_dot_product_attention on caches of fixed capacity S, of which only the first rows are
+ * valid. The number of valid rows is read when the operator runs, so one plan serves every step of
+ * a decoder. The queries belong to the last L valid rows: with is_causal, query l attends to keys 0
+ * to length - L + l. Nothing depends on the other rows, which may contain anything.
+ *
+ * query       [..][L][E]   floating
+ * key, value  as above; f32 queries also read bf16 caches
+ * attn_mask   as above
+ * lengths     s64, [] or, for queries of rank 3 or more, [N]: one for each index of dimension 0
+ *
+ * INVALID_ARGUMENT  a length is negative or above S
+ * It has no gradient. */
+status_t op_cached_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
+                             const tensor_t *value, const tensor_t *attn_mask,
+                             const tensor_t *lengths, const attention_attrs_t *attrs,
+                             tensor_t **out) TESSERA_API(op_cached_attention);
 
 /* Rotary position embedding. Rotates n pairs of elements in each row of x; later elements stay.
  *

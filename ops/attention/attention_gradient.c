@@ -103,6 +103,12 @@ static value_t hide(const backward_t *b, value_t scores)
 static void pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
+    const attention_attrs_t *attrs = call->attrs;
+    if (attrs->window > 0 || attrs->softcap > 0.0) {
+        emit_fail(e, STATUS_UNSUPPORTED, "%s: gradients with window %lld and softcap %g",
+                  call->op->name, (long long)attrs->window, attrs->softcap);
+        return;
+    }
     const value_t zero = emit_number(e, 0.0), grad = emit_widen(e, call->out_grad[0]);
     const value_t query = emit_widen(e, call->in[QUERY]);
     value_t key = emit_widen(e, call->in[KEY]), value = emit_widen(e, call->in[VALUE]);

@@ -100,6 +100,91 @@ static void values_that_a_query_does_not_see_do_not_reach_it(void **state)
     }
 }
 
+/* Only rows before the length are read; the rest of the caches is NaN. Kernel "stream" runs one
+ * query, "panels" five. */
+static void nothing_after_the_length_is_read(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int n = 1; n <= 5; n += 4) {
+        const int64_t length = 7;
+        tensor_t *q = randn(ctx, SHAPE(4, n, 16)), *k = randn(ctx, SHAPE(2, 7, 16)), *number = NULL;
+        tensor_t *bad = NULL, *caches[1] = {NULL}, *out[2] = {NULL};
+        const attention_attrs_t attrs = {.enable_gqa = true};
+        double difference = 1;
+        CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, 0, NULL, &length, &number));
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(2, 200, 16), (double)NAN, &bad));
+        CHECK_OK(ctx, op_concat(ctx, 2, (const tensor_t *[]){k, bad}, 1, &caches[0]));
+        CHECK_OK(ctx,
+                 op_cached_attention(ctx, q, caches[0], caches[0], NULL, number, &attrs, &out[0]));
+        CHECK_OK(ctx, op_scaled_dot_product_attention(ctx, q, k, k, NULL, &attrs, &out[1]));
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, out[0], out[1], &difference));
+        assert_true(difference < 1e-6);
+        tensor_t *all[] = {q, k, number, bad, caches[0], out[0], out[1]};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+    }
+}
+
+static void lengths_windows_and_caps_out_of_range_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t numbers[] = {4, 5};
+    tensor_t *q = randn(ctx, SHAPE(2, 1, 8)), *k = randn(ctx, SHAPE(2, 4, 8)), *out = NULL;
+    tensor_t *half = NULL, *lengths = NULL, *x = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), numbers, &lengths));
+    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, NULL, &out),
+                STATUS_INVALID_ARGUMENT, "cached_attention: length 5, a cache of 4 rows is given");
+    CHECK_FAILS(
+        ctx, op_cached_attention(ctx, q, k, k, NULL, q, NULL, &out), STATUS_INVALID_ARGUMENT,
+        "cached_attention: lengths is f32[2,1,8], query is f32[2,1,8], s64 is needed: one, or "
+        "one for each index of dimension 0");
+    const attention_attrs_t window = {.window = 3}, cap = {.softcap = -1};
+    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, &window, &out),
+                STATUS_INVALID_ARGUMENT,
+                "cached_attention: window is 3, is_causal is false, a window needs is_causal");
+    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, &cap, &out),
+                STATUS_INVALID_ARGUMENT, "cached_attention: softcap is -1, must be 0 or positive");
+    CHECK_OK(ctx, op_cast(ctx, k, DTYPE_BF16, &half));
+    CHECK_FAILS(ctx, op_scaled_dot_product_attention(ctx, q, half, k, NULL, NULL, &out),
+                STATUS_INVALID_ARGUMENT,
+                "key is bf16[2,4,8], its dtype and batch dimensions have to go with query "
+                "f32[2,1,8]");
+    CHECK_FAILS(ctx, op_rotary_embedding(ctx, q, k, k, false, &out), STATUS_INVALID_ARGUMENT,
+                "rotary_embedding: cos is f32[2,4,8], sin is f32[2,4,8], x is f32[2,1,8]: floating "
+                "tables are needed that broadcast to the rows of x, with an angle for each two "
+                "elements or fewer");
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(2, 3, 8), &x));
+    CHECK_FAILS(ctx, op_slice_scatter_(ctx, x, 1, k, lengths), STATUS_INVALID_ARGUMENT,
+                "slice_scatter: src is f32[2,4,8], x is f32[2,3,8], only dimension 1 may be "
+                "shorter");
+    CHECK_FAILS(ctx, op_slice_scatter_(ctx, k, 1, q, lengths), STATUS_INVALID_ARGUMENT,
+                "slice_scatter: start 4 for src f32[2,1,8], it does not fit into dimension 1 of "
+                "f32[2,4,8]");
+    assert_null(out);
+    tensor_t *all[] = {q, k, half, lengths, x};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
+/* In place, only the slice is written; both forms give the same tensor. */
+static void rows_are_added_to_a_cache(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t starts[] = {4, 0};
+    tensor_t *cache = randn(ctx, SHAPE(2, 5, 3)), *row = randn(ctx, SHAPE(2, 1, 3)), *start = NULL;
+    tensor_t *out = NULL;
+    counters_t counters;
+    double difference = 1;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), starts, &start));
+    CHECK_OK(ctx, op_slice_scatter(ctx, cache, 1, row, start, &out));
+    const uint64_t before = (counters_read(ctx, &counters), counters_copies(&counters));
+    CHECK_OK(ctx, op_slice_scatter_(ctx, cache, 1, row, start));
+    counters_read(ctx, &counters);
+    assert_int_equal(counters_copies(&counters), before);
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, out, cache, &difference));
+    assert_true(difference == 0);
+    tensor_t *all[] = {cache, row, start, out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +192,9 @@ int main(void)
         TEST(heads_are_split_and_joined_without_a_copy),
         TEST(a_query_that_sees_no_key_gives_zeros),
         TEST(values_that_a_query_does_not_see_do_not_reach_it),
+        TEST(nothing_after_the_length_is_read),
+        TEST(rows_are_added_to_a_cache),
+        TEST(lengths_windows_and_caps_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

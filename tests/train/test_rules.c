@@ -175,7 +175,8 @@ static bool may_lack_a_rule(const char *name)
                                         "conv1d_integer",   "conv2d_integer",   "conv3d_integer",
                                         "matmul_integer",   "unique",           "conv1d_quantized",
                                         "conv2d_quantized", "conv3d_quantized", "batch_norm_conv2d",
-                                        "expand_depthwise", "tree_ensemble",    "lstm_quantized"};
+                                        "expand_depthwise", "tree_ensemble",    "lstm_quantized",
+                                        "cached_attention", "rotary_embedding", "slice_scatter"};
     bool may = strstr(name, "_backward") != NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) may |= strcmp(name, names[i]) == 0;
     return may;

@@ -155,6 +155,38 @@ def nms(iou_threshold, score_threshold=-float("inf"), most=None, is_center=False
     return run
 
 
+def cached(window=0, softcap=0, scale=None):
+    """Causal attention of the last rows that are valid, of all that precede them in the cache."""
+    def run(q, k, v, mask, lengths):
+        heads = q.shape[-3] // k.shape[-3]
+        k, v = k.repeat_interleave(heads, -3), v.repeat_interleave(heads, -3)
+        rows = lengths.reshape([-1] + [1] * (q.dim() - 1)) - q.shape[-2] + torch.arange(
+            q.shape[-2]).reshape(-1, 1)
+        keys = torch.arange(k.shape[-2])
+        seen = (keys <= rows) & (keys > rows - (window or k.shape[-2] + 1))
+        scores = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
+        if softcap:
+            scores = softcap * torch.tanh(scores / softcap)
+        scores = scores.masked_fill(~seen, float("-inf"))
+        return torch.softmax(scores, -1).nan_to_num() @ v
+    return run
+
+
+def rotary(interleaved):
+    """As in transformers' models of llama (halves) and in RoFormer (pairs of neighbours)."""
+    def run(x, cos, sin):
+        n = 2 * cos.shape[-1]
+        x, rest = x[..., :n], x[..., n:]
+        if interleaved:
+            pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2).contiguous())
+            turned = torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
+        else:
+            half = torch.cat((-x[..., n // 2:], x[..., :n // 2]), -1)
+            turned = x * torch.cat((cos, cos), -1) + half * torch.cat((sin, sin), -1)
+        return torch.cat((turned, rest), -1)
+    return run
+
+
 CASES = [
     ("conv1d(f32[1,6,9], f32[4,3,3], f32[4]) padding=[1] groups=2",
      lambda x, w, b: F.conv1d(x, w, b, padding=1, groups=2)),
@@ -269,6 +301,15 @@ CASES = [
      F.scaled_dot_product_attention),
     ("scaled_dot_product_attention(f32[3,4], f32[5,4], f32[5,3], bool[3,1])",
      F.scaled_dot_product_attention),
+    ("cached_attention(f32[2,4,1,8]*4, f32[2,2,9,8]*4, f32[2,2,9,3], none, s64[2]<9) "
+     "is_causal=true enable_gqa=true", cached(window=0)),
+    ("cached_attention(f32[4,3,8]*4, f32[2,9,8]*4, f32[2,9,3], none, s64[]<10) is_causal=true "
+     "enable_gqa=true window=3 softcap=2 scale=0.7", cached(window=3, softcap=2, scale=0.7)),
+    ("cached_attention(f32[4,1,16]*4, f32[2,9,16]*4, f32[2,9,16], none, s64[]<10) is_causal=true "
+     "enable_gqa=true window=3 softcap=2", cached(window=3, softcap=2)),
+    ("rotary_embedding(f32[2,3,8], f32[3,4], f32[3,4])", rotary(False)),
+    ("rotary_embedding(f32[2,3,8], f32[3,4], f32[3,4]) interleaved=true", rotary(True)),
+    ("rotary_embedding(f32[2,3,9], f32[3,2], f32[3,2])", rotary(False)),
     ("lrn(f32[2,7,2,2]) size=5 alpha=0.01 k=2.0",
      lambda x: F.local_response_norm(x, 5, alpha=0.01, beta=0.75, k=2.0)),
     ("lrn(f32[1,6,2,2]) size=4 alpha=0.5",
@@ -448,6 +489,10 @@ CASES = [
     ("gather_nd(f32[3,3,5], s64[2,7,2]<3)", lambda x, i: x[i[..., 0], i[..., 1]]),
     ("gather_nd(f32[2,5,3], s64[2,7,1]<5) batch_dims=1",
      lambda x, i: torch.stack([x[b][i[b, :, 0]] for b in range(2)])),
+    ("slice_scatter(f32[7,3], f32[2,3], s64[]<6)",
+     lambda x, y, s: torch.slice_scatter(x, y, 0, int(s), int(s) + 2)),
+    ("slice_scatter(f32[2,7,3], f32[2,3,3], s64[2]<5) dim=1", lambda x, y, s: torch.stack(
+        [torch.slice_scatter(x[n], y[n], 0, int(s[n]), int(s[n]) + 3) for n in range(2)])),
     ("scatter(f32[2,17,3], s64[2,3,2]<17, f32[2,4,3]) dim=1", lambda x, i, s: x.scatter(1, i, s)),
     ("scatter(f32[5,3], s64[7,3]<5, f32[7,3]) reduction=\"add\"",
      lambda x, i, s: x.scatter_reduce(0, i, s, "sum")),
