@@ -561,8 +561,8 @@ static void weights_in_blocks_are_transformed_as_plain_ones(void **state)
     }
 }
 
-/* The order of sums is fixed, so all schedules and numbers of threads give the same bits. */
-/* With the last sizes there are three phases, in which each thread transforms x for itself. */
+/* The order of sums is fixed, so all schedules and numbers of threads give the same bits. With the
+ * last sizes there are three phases, in which each thread transforms x for itself. */
 static void schedules_and_threads_give_the_same_bits(void **state)
 {
     static const sizes_t sizes[] = {{1, 20, 40, 20, 21, 1, 1, 20, 21},

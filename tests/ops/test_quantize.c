@@ -66,7 +66,7 @@ static void zeros_of_32_bits_are_added_exactly(void **state)
     tensor_release(one);
 }
 
-/* The sum 2^24 + 1 is not a float, so the bias must be added to it in integers: the result is 1. */
+/* The sum 2^24 + 1 is not a float, so the bias must be added to it in integers, which gives 1. */
 static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
 {
     context_t *ctx = fixture_context(state);

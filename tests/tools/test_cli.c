@@ -680,7 +680,7 @@ static void a_frozen_onnx_model_keeps_its_names(void **state)
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* Writes a model that computes x.sum(0) / x.shape[0], and the same for the length. */
+/* Writes a model that computes x.sum((0, 1)) / (x.shape[0] * x.shape[1]). */
 static void write_means(const char *name)
 {
     char path[256];

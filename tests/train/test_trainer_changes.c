@@ -10,7 +10,7 @@
 #include "ops/ops.h"
 #include "train/trainer.h"
 
-/* Returns x * a + b and -(x * a + b). */
+/* Returns x * a + b. */
 static status_t forward_line(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                              int *n_out, tensor_t **out)
 {
@@ -21,6 +21,7 @@ static status_t forward_line(context_t *ctx, module_t *self, int n_in, const ten
     return op_add(ctx, product, module_parameter(self, "b"), out);
 }
 
+/* Returns -(x * a + b). */
 static status_t forward_turned(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -38,7 +39,7 @@ static status_t forward_scaled(context_t *ctx, module_t *self, int n_in, const t
     return op_mul(ctx, in[0], module_parameter(self, "a"), out);
 }
 
-/* Returns a parameter itself and a view of it. */
+/* Returns a parameter itself. */
 static status_t forward_weight(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                int *n_out, tensor_t **out)
 {
@@ -50,6 +51,7 @@ static status_t forward_weight(context_t *ctx, module_t *self, int n_in, const t
     return STATUS_OK;
 }
 
+/* Returns a view of the parameter. */
 static status_t forward_view(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                              int *n_out, tensor_t **out)
 {

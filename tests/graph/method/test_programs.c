@@ -258,7 +258,7 @@ static void what_is_being_compiled_is_not_evicted(void **state)
 
 /* ---- many sizes ---- */
 
-/* Fills row i with i + 1, and checks the result, whose values are known. */
+/* Fills row i of n with i / n, and checks the result, which is tanh(x) + x. */
 static void check_rows(context_t *ctx, module_t *net, int64_t n)
 {
     tensor_t *x = NULL, *y = NULL;
