@@ -105,7 +105,7 @@ static void freeze_all_params(context_t *ctx, module_t *net)
     for (int i = 0; i < 4; i++) check(ctx, freeze_params(ctx, net, "forward", params[i]));
 }
 
-/* Passes to skip. Without bound_errors no convolution uses winograd, so results are comparable. */
+/* Passes to skip. Without bound_errors no convolution uses Winograd, so results are comparable. */
 static const char *const propagation_off[] = {"constant_propagation", "bound_errors", NULL};
 static const char *const propagation_on[] = {"bound_errors", NULL};
 

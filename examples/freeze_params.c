@@ -119,7 +119,7 @@ static void tell_story(context_t *ctx, module_t *net, const tensor_t *x)
 {
     static const char *const params[] = {"weight", "bias", "running_mean", "running_var"};
     static const char *const unfolded[] = {"fold_reorders", NULL};
-    /* Without bound_errors no convolution uses winograd. The choice of winograd depends on the
+    /* Without bound_errors no convolution uses Winograd. The choice of Winograd depends on the
      * machine. */
     static const char *const direct[] = {"bound_errors", NULL};
     tensor_t *y = NULL;

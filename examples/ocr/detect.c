@@ -1,6 +1,6 @@
 /* The network returns a map: for each pixel, the probability that it is inside a line of text. The
- * map leaves out the rim of each line, so that lines do not touch. Connected pixels are a line; its
- * box is enlarged by the rim. */
+ * map leaves out the rim of each line, so that lines do not touch. A line is a connected component
+ * of such pixels; its box is enlarged by the rim. */
 #include <stdlib.h>
 
 #include "ocr.h"
@@ -80,7 +80,7 @@ static float average(const map_t *map, const box_t *box)
     return sum / (float)((box->right - box->left) * (box->bottom - box->top));
 }
 
-/* Converts a coordinate of the map to one of the picture. */
+/* Converts a coordinate of the map to one of the image. */
 static int enlarge(float at, int side, int picture_side)
 {
     const int whole = (int)(at * (float)picture_side / (float)side + 0.5F);

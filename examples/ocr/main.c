@@ -1,4 +1,4 @@
-/* Prints the text in a PNG picture, line by line, with rapidocr's networks.
+/* Prints the text in a PNG image, line by line, with rapidocr's networks.
  *
  *     ocr build/models/rapidocr tests/examples/ocr_wide.png
  *

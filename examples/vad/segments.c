@@ -1,5 +1,5 @@
 /* A chunk whose probability is between the two thresholds counts as speech if the chunk before it
- * did, and as silence otherwise. */
+ * did, and as silence otherwise (hysteresis). */
 #include "vad.h"
 
 #define SPEECH 0.5F
