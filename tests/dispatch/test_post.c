@@ -90,8 +90,8 @@ static void post_ops_that_onednn_gets_right_are_fused_and_the_others_run_behind_
         CHECK_OK(ctx, dispatch_select(ctx, op, attrs, 3,
                                       (const tensor_info_t *const[]){&x, &weight, &none},
                                       POLICY_AUTO, &prepared));
-        if (strncmp(prepared_kernel(prepared), "onednn", 6) ==
-            0) { /* our own kernels fuse all post-ops */
+        /* our own kernels fuse all post-ops */
+        if (strncmp(prepared_kernel(prepared), "onednn", 6) == 0) {
             assert_string_equal(prepared_kernel(prepared), cases[i].kernel);
             assert_int_equal(prepared->post_left, cases[i].n_left);
         }

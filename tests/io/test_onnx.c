@@ -154,7 +154,7 @@ static void every_data_field_is_read(void **state)
     context_t *ctx = fixture_context(state);
     float floats[2] = {1, 2};
     double doubles[2] = {3, 4};
-    int32_t halves[2] = {0x4400, 0x4500}, bytes[2] = {-1, 7}; /* f16 numbers 4 and 5 */
+    int32_t halves[2] = {0x4400, 0x4500}, bytes[2] = {-1, 7}; /* halves: 4 and 5 in f16 */
     int64_t longs[2] = {8, 9};
     begin_model(13, DIMS(2));
     const struct {

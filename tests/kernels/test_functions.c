@@ -94,8 +94,8 @@ static void the_ends_of_the_numbers_have_their_values(void **state)
         for (int f = 0; f < FUNCTION_COUNT; f++) {
             float y[N_ENDS];
             functions_run((function_t)f, (isa_t)isa, A, B, N_ENDS, x, y);
-            for (int i = 0; i < N_ENDS;
-                 i++) /* hardswish of +-FLT_MAX overflows before it divides */
+            /* hardswish of +-FLT_MAX overflows before it divides */
+            for (int i = 0; i < N_ENDS; i++)
                 if (f != FUNCTION_HARDSWISH || fabsf(x[i]) < FLT_MAX)
                     check((isa_t)isa, (function_t)f, x[i], y[i]);
             assert_true(isnan(y[N_ENDS - 1]));
