@@ -29,8 +29,8 @@ typedef struct finding {
     int *uses;    /* [n_values] how many operators in regions use it */
     int *made_in; /* [n_values] number of the node range in which an operator produces it, or 0 */
     int n_stretches;
-    value_t *
-        map; /* [n_values] the value in the region's graph while it is built, else VALUE_UNMAPPED */
+    /* [n_values] the value in the region's graph while it is built, else VALUE_UNMAPPED */
+    value_t *map;
     const graph_node_t **setters; /* setattr nodes of the current range */
     int n_setters, setter_capacity;
 } finding_t;

@@ -121,8 +121,8 @@ static vector_t load_bias(const depthwise_t *d, int64_t channel)
 KERNEL_INLINE void sum_rows(const depthwise_t *d, shape_t shape, const depthwise_part_t *part)
 {
     const int64_t n_blocks = (d->n_channels + KERNEL_LANES - 1) / KERNEL_LANES;
-    const int64_t of_group = shape.inputs /
-                             shape.lanes; /* blocks of inputs for one block of outputs */
+    /* blocks of inputs for one block of outputs */
+    const int64_t of_group = shape.inputs / shape.lanes;
     const int64_t weights = shape.kernel * shape.kernel * shape.inputs * KERNEL_LANES;
     for (int64_t block = part->first_block; block < part->last_block; block++) {
         const int64_t plane = part->image * n_blocks + block;

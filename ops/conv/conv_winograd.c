@@ -24,12 +24,8 @@
 #include "tensor/threads/threads_impl.h"
 
 enum { X, WEIGHT, BIAS, POST };
-enum {
-    TILE,
-    LANES,
-    MORE_STRIDE,
-    N_NUMBERS
-}; /* numbers stored with a packed weight; the last is stride - 1 */
+/* numbers stored with a packed weight; MORE_STRIDE is stride - 1 */
+enum { TILE, LANES, MORE_STRIDE, N_NUMBERS };
 
 #define VERSION 2 /* version of the format of winograd_pack */
 #define LARGEST_SIZE 6

@@ -158,8 +158,8 @@ static void pad_image(context_t *ctx, const padded_t *p, dtype_t dtype, int32_t 
 /* ---- kernel on oneDNN ---- */
 
 typedef struct state {
-    onednn_primitive_t
-        *sums; /* computes sums of the packed weight; NULL if x is read without a copy */
+    /* computes sums of the packed weight; NULL if x is read without a copy */
+    onednn_primitive_t *sums;
     padded_t padded;
     size_t sums_at, copy_at; /* offsets in scratch */
 } state_t;
@@ -279,8 +279,8 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
     const padded_t padded = state->padded;
     size_t own = onednn_scratch_bytes(primitive), other = onednn_scratch_bytes(sums);
     state->sums_at = integer_align(own > other ? own : other);
-    const int64_t n_sums = padded.planes.outputs *
-                           padded.planes.out[2]; /* enough for windows as wide as x */
+    /* enough for windows as wide as x */
+    const int64_t n_sums = padded.planes.outputs * padded.planes.out[2];
     state->copy_at = state->sums_at + integer_align((size_t)n_sums * sizeof(int32_t));
     prepared->scratch_bytes = state->copy_at + (size_t)(padded.n * (call->in[X]->sizes[0] + 1));
     return STATUS_OK;
@@ -444,8 +444,8 @@ typedef struct native_state {
 static void place_scratch(native_state_t *s, prepared_t *prepared)
 {
     const planes_t *planes = &s->padded.planes;
-    const size_t elements = (size_t)s->padded.n +
-                            2; /* the last pair of x may read one element past its end */
+    /* the last pair of x may read one element past its end */
+    const size_t elements = (size_t)s->padded.n + 2;
     s->weight_at = integer_align(elements * sizeof(int16_t));
     s->offsets_at = s->weight_at;
     if (!s->is_packed)

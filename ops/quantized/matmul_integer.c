@@ -240,8 +240,8 @@ enum { BLOCK, N_NUMBERS }; /* numbers stored in the format of a packed b */
 
 typedef struct native_state {
     bool is_packed;
-    int64_t n_pairs, packed,
-        n_packed; /* pairs in a row of a; bytes of a packed matrix; number of matrices */
+    /* pairs in a row of a; bytes of a packed matrix; number of packed matrices */
+    int64_t n_pairs, packed, n_packed;
     size_t weight_at, starts_at, sums_at, zeros_at; /* offsets in scratch, after the rows */
 } native_state_t;
 

@@ -289,8 +289,8 @@ static const char *const backward_cases[] = {"(f32[5,17], f32[5,17])",
                                       .cases = cases}
 
 DEFINE(softmax, either, 0.0);
-DEFINE(log_softmax, ours,
-       0.25); /* the sum of exponentials is at least 1, so its logarithm can be near 0 */
+/* The sum of exponentials is at least 1, so its logarithm can be near 0. */
+DEFINE(log_softmax, ours, 0.25);
 
 #define DEFINE_BACKWARD(of)                                                                        \
     const opdef_t op_def_##of##_backward = {.name = #of "_backward",                               \

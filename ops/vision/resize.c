@@ -313,8 +313,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     for (int i = 0; i < n; i++) {
         axes[i] = describe_axis(attrs, x, &call->out[output], i);
         double place = find_place(attrs, &axes[i], index[first + i]);
-        double moved = spec_rounding(call, i,
-                                     fabs(place) + 0.5); /* before subtracting half a pixel */
+        /* the number before half a pixel is subtracted */
+        double moved = spec_rounding(call, i, fabs(place) + 0.5);
         filters[i] = make_filter(attrs, &axes[i], index[first + i], moved);
         counts[i] = filters[i].n;
     }

@@ -54,8 +54,8 @@ static void batch_norm_and_the_addition_are_folded_into_the_convolution(void **s
     assert_null(strstr(printed, "batch_norm"));
     assert_null(strstr(printed, "getattr"));
     assert_null(strstr(printed, " relu("));
-    assert_non_null(
-        strstr(printed, "post=[\"add\",\"relu\"]")); /* the convolution adds the operand, too */
+    /* the convolution adds the operand, too */
+    assert_non_null(strstr(printed, "post=[\"add\",\"relu\"]"));
     text_clear(&text);
     module_release(net);
     module_release(frozen);

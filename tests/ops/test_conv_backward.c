@@ -19,8 +19,8 @@ static bool has_avx512(void)
 typedef struct layer {
     int64_t groups, in, out, size, kernel, stride;
     const char *src; /* format of the source */
-    const char *forward,
-        *data; /* formats of the weight for the forward pass and the gradient of x */
+    /* formats of the weight for the forward pass and the gradient of x */
+    const char *forward, *data;
 } layer_t;
 
 static void check_text(const format_t *format, const char *expected)

@@ -99,8 +99,8 @@ static int64_t clamp_count(int64_t n, int64_t least, int64_t most)
 static void draw_loss(subject_t *subject, int output, loss_t *loss)
 {
     const int64_t numel = info_numel(&subject->out[output]);
-    const int64_t wanted = 2 * MAX_READS /
-                           count_reads(subject, output); /* number of terms that may run */
+    /* number of terms that may run */
+    const int64_t wanted = 2 * MAX_READS / count_reads(subject, output);
     const int64_t most = clamp_count(wanted, MIN_TERMS, MAX_TERMS);
     *loss = (loss_t){.output = output,
                      .n = (int)(numel < most ? numel : most),

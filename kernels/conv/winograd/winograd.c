@@ -75,8 +75,8 @@ typedef struct plan {
     int64_t n_weight_blocks;
     int64_t n_parts; /* groups in one phase; each has its own memory for transformed x */
     bool is_apart;   /* with PHASES: each thread transforms all of x for itself */
-    int64_t n_bias, n_sources,
-        n_products; /* floats: sources of one group, products of one thread */
+    /* floats: of the bias, of the sources of one group, of the products of one thread */
+    int64_t n_bias, n_sources, n_products;
     float *bias, *sources, *products;
     int64_t *n_transformed; /* number of parts that each thread has transformed for itself, in
                                a cache line of the thread */
@@ -340,8 +340,8 @@ static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGR
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};
     const int kernel = weight->kernel, step = weight->stride, n_zeros = step == 1 ? 1 : 0;
-    const int n_pairs = (weight->tile + kernel - 3) / 2,
-              n = 2 * n_pairs + n_zeros; /* finite points */
+    /* n: finite points */
+    const int n_pairs = (weight->tile + kernel - 3) / 2, n = 2 * n_pairs + n_zeros;
     for (int p = 0; p < n_pairs; p++) {
         points[n_zeros + 2 * p] = (double)winograd_points[n_pairs - 1].point[p];
         points[n_zeros + 2 * p + 1] = -points[n_zeros + 2 * p];
@@ -375,8 +375,8 @@ void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SI
             for (int j = 0; j < kernel; j++) sums[k][j] += out[k][i] * matrix[i][j];
         }
     }
-    for (int k = 0; k < kernel;
-         k++) /* solves sums * x = out; sums is positive definite, so it needs no pivots */
+    /* solves sums * x = out; sums is positive definite, so it needs no pivots */
+    for (int k = 0; k < kernel; k++)
         for (int row = 0; row < kernel; row++) {
             const double factor = row != k ? sums[row][k] / sums[k][k] : 0.0;
             for (int j = 0; j < kernel; j++) sums[row][j] -= factor * sums[k][j];
