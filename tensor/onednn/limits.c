@@ -20,12 +20,13 @@ static bool fits(int64_t number)
     return number >= -INT32_MAX && number <= INT32_MAX;
 }
 
-/* Compute *value *= factor and *value += term. Return false on 64-bit overflow. */
+/* Multiplies *value by the factor. Returns false on 64-bit overflow. */
 static bool multiply(int64_t *value, int64_t factor)
 {
     return shape_multiply(*value, factor, value);
 }
 
+/* Adds the term to *value. Returns false on 64-bit overflow. */
 static bool add(int64_t *value, int64_t term)
 {
     return !__builtin_add_overflow(*value, term, value);
