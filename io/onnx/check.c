@@ -77,7 +77,7 @@ static status_t add_default(onnx_t *onnx, const uint8_t *bytes, size_t n, onnx_f
     Onnx__AttributeProto *attr = onnx__attribute_proto__unpack(&onnx->allocator, n, bytes);
     if (onnx->is_refused) return STATUS_OUT_OF_MEMORY;
     if (attr == NULL)
-        FAIL(ctx, STATUS_CORRUPT, "onnx: a default of function \"%.64s\" is no attribute",
+        FAIL(ctx, STATUS_CORRUPT, "onnx: a default of function \"%.64s\" is not an attribute",
              text_or(function->proto->name, ""));
     function->defaults[function->n_defaults++] = attr;
     return STATUS_OK;

@@ -278,7 +278,7 @@ static status_t insert_results(loop_t *loop, const item_t *given)
     onnx_t *onnx = node->onnx;
     for (int i = 0; i < loop->n_carried; i++) {
         if (onnx_is_special(onnx, given[i]))
-            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "result %d of the body is no tensor", i);
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "result %d of the body is not a tensor", i);
         onnx->proto = node->proto;
         TRY(onnx_sequence_insert(node, loop->params[i], given[i], ITEM_NONE,
                                  &loop->results[1 + i]));

@@ -67,7 +67,7 @@ status_t onnx_import_constant(onnx_node_t *node)
         n = (int64_t)attr->n_ints;
         return give(node, DTYPE_S64, 1, &n, attr->ints, attr->n_ints * sizeof *attr->ints, out);
     }
-    FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a constant that is no tensor and no number");
+    FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a constant that is neither a tensor nor a number");
 }
 
 /* Expands one value with strides of 0; memory is allocated only if the graph needs the tensor. The

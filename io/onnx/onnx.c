@@ -221,7 +221,8 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
     context_t *ctx = onnx->ctx;
     const Onnx__TensorShapeProto *shape = onnx_shape_of(value);
     if (shape->n_dim > TENSOR_MAX_RANK)
-        FAIL(ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim, TENSOR_MAX_RANK);
+        FAIL(ctx, STATUS_UNSUPPORTED, "rank %zu, must be at most %d", shape->n_dim,
+             TENSOR_MAX_RANK);
     for (int d = 0; d < (int)shape->n_dim; d++) {
         const char *param = onnx_param_of(shape->dim[d]);
         input->open[d] = ONNX_NOT_OPEN;
@@ -261,12 +262,12 @@ static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_inp
     tensor_info_t info = {.rank = ONNX_RANK_ANY};
     if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
         type->tensor_type == NULL)
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "it has elements that are no tensors");
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "it has elements that are not tensors");
     TRY(onnx_dtype(onnx->ctx, type->tensor_type->elem_type, &info.dtype));
     const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
     if (shape != NULL) info.rank = (int)shape->n_dim;
     if (shape != NULL && shape->n_dim > TENSOR_MAX_RANK)
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim,
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "rank %zu, must be at most %d", shape->n_dim,
              TENSOR_MAX_RANK);
     for (int d = 0; d < info.rank; d++) {
         input->open[d] = find_open(onnx, onnx_param_of(shape->dim[d]));
@@ -312,10 +313,9 @@ static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *value)
         return add_special(onnx, value);
     if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
         type->tensor_type == NULL)
-        FAIL(ctx, STATUS_UNSUPPORTED, "it is no tensor");
+        FAIL(ctx, STATUS_UNSUPPORTED, "it is not a tensor");
     TRY(onnx_dtype(ctx, type->tensor_type->elem_type, &dtype));
-    if (type->tensor_type->shape == NULL)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "its shape is not said");
+    if (type->tensor_type->shape == NULL) FAIL(ctx, STATUS_INVALID_ARGUMENT, "it has no shape");
     int rank = (int)type->tensor_type->shape->n_dim;
     TRY(read_sizes(onnx, value, &input, sizes));
     TRY(shape_check(ctx, "shape", dtype, rank, sizes));

@@ -272,7 +272,7 @@ status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_
     int narrow = 0;
     TRY(onnx_dtype_wide(ctx, proto->data_type, &dtype, &narrow));
     if (proto->n_dims > TENSOR_MAX_RANK)
-        FAIL(ctx, STATUS_UNSUPPORTED, "tensor \"%s\": rank %zu, %d is the most", name,
+        FAIL(ctx, STATUS_UNSUPPORTED, "tensor \"%s\": rank %zu, must be at most %d", name,
              proto->n_dims, TENSOR_MAX_RANK);
     if (proto->segment != NULL) FAIL(ctx, STATUS_UNSUPPORTED, "tensor \"%s\": in segments", name);
     TRY(shape_check(ctx, "tensor", dtype, (int)proto->n_dims, proto->dims));

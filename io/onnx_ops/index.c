@@ -108,8 +108,8 @@ status_t onnx_import_one_hot(onnx_node_t *node)
     item_t x, steps, size, is_near, is_far, in[3];
     onnx_call_t call;
     if (index.rank >= TENSOR_MAX_RANK)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an index of rank %d, %d is the most", index.rank,
-             TENSOR_MAX_RANK - 1);
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an index of rank %d, must be at most %d",
+             index.rank, TENSOR_MAX_RANK - 1);
     if (values.rank != 1 || !sym_equal(node->onnx->ctx, values.sizes[0], 2))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "the values are %s, two are needed",
              onnx_brief(node, &values));

@@ -140,7 +140,8 @@ static status_t import_window(onnx_node_t *node, double a, double b, double c)
     TRY(onnx_attr_bool(node, "periodic", true, &is_periodic));
     TRY(read_dtype(node, "output_datatype", &dtype));
     if (n != 1 || size < 0 || size > ONNX_MAX_VALUES)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "the size is no number from 0 to %d", ONNX_MAX_VALUES);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "the size is not a number from 0 to %d",
+             ONNX_MAX_VALUES);
     TRY(tensor_empty(ctx, DTYPE_F64, 1, &size, &window));
     scope_take(ctx, window);
     status_t status = tensor_data_mutable(ctx, window, &bytes);

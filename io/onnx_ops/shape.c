@@ -9,7 +9,7 @@
 
 static status_t fail_rank(onnx_node_t *node, int rank)
 {
-    FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "rank %d, %d is the most", rank, TENSOR_MAX_RANK);
+    FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "rank %d, must be at most %d", rank, TENSOR_MAX_RANK);
 }
 
 /* ---- joining and splitting ---- */
