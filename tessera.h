@@ -62,6 +62,8 @@
 #include "io/data/dataset.h"
 #include "io/data/loader.h"
 #include "io/data/npy.h"
+#include "io/generate/decoder.h"
+#include "io/generate/generator.h"
 #include "io/gguf/gguf.h"
 #include "io/onnx/onnx.h"
 #include "io/safetensors/checkpoint.h"

@@ -251,7 +251,8 @@ static bool is_optional(const call_t *call, int argument)
     static const char optional[] =
         " attrs_check:2 checkpoint_load:24 checkpoint_save:24 clip_gradients:4 context_fail:2 "
         "context_status:0 dispatch_run:5 dispatch_select_fixed:6 freeze_tune:5 "
-        "freeze_tune_for:5 graph_parse:2 graph_parse_next:2 graph_print:2 graph_run:2 "
+        "freeze_tune_for:5 generator_reset:2 graph_parse:2 graph_parse_next:2 graph_print:2 "
+        "graph_run:2 "
         "loader_next:4 "
         "loss_bce_with_logits:34 mkldnn_adam_step:5 mkldnn_sgd_step:3 "
         "module_save_safetensors:3 module_set_parameter:3 op_argmax:2 op_argmin:2 "

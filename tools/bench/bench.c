@@ -29,7 +29,7 @@
 typedef struct bench_options {
     session_options_t session;
     const char *modes, *budget, *first_run, *optimizer, *instances;
-    int64_t n_iterations, n_warm_up, n_seconds, memory_limit;
+    int64_t n_iterations, n_warm_up, n_seconds, memory_limit, n_prompt, n_decode;
     double tolerance; /* negative: any difference is allowed */
     bool as_json, trains;
     int n_modes;
@@ -47,25 +47,28 @@ static const args_command_t command = {
         "minimum of the time of an inference, items per second, and the reorders and copies of\n"
         "an inference after the warm-up. A separate process for each mode measures the time\n"
         "from opening the file to the end of the first run.",
-    .more = "modes:\n"
-            "  dense    row-major between operators; conv and linear reorder inside each call\n"
-            "  nhwc     weights packed once, activations channels_last\n"
-            "  mkldnn   weights packed once, activations blocked\n"
-            "  graph    traced, layouts chosen for the whole graph, run as a plan\n"
-            "  frozen   constants folded, operators fused, weights packed; the only mode of\n"
-            "           file.tessera\n"
-            "first run: load creates the context and opens the file (in mode frozen the frozen\n"
-            "  file) or makes the zoo's network; prepare traces the model and packs weights; then\n"
-            "  one inference runs\n"
-            "max rel diff is max |a-b| / max |b| of the outputs; b are the outputs of mode dense\n"
-            "--train: modes dense, mkldnn (operator by operator, weights blocked) and planned (a\n"
-            "  step is one plan) each run in a separate process; the loss is cross-entropy with\n"
-            "  random classes, the optimizer sgd with momentum 0.9\n"
-            "--instances: N independent instances of one frozen file share its weights. Each has\n"
-            "  its own context and threads, bound to neighbouring cores. auto tries every divisor\n"
-            "  of the number of cores. speedup is compared with one instance on all cores\n"
-            "each line of a budget file is MODEL BATCH MODE WEIGHT ACTIVATION COPIES; the last\n"
-            "  three are the allowed reorders and copies of an inference"};
+    .more =
+        "modes:\n"
+        "  dense    row-major between operators; conv and linear reorder inside each call\n"
+        "  nhwc     weights packed once, activations channels_last\n"
+        "  mkldnn   weights packed once, activations blocked\n"
+        "  graph    traced, layouts chosen for the whole graph, run as a plan\n"
+        "  frozen   constants folded, operators fused, weights packed; the only mode of\n"
+        "           file.tessera\n"
+        "first run: load creates the context and opens the file (in mode frozen the frozen\n"
+        "  file) or makes the zoo's network; prepare traces the model and packs weights; then\n"
+        "  one inference runs\n"
+        "max rel diff is max |a-b| / max |b| of the outputs; b are the outputs of mode dense\n"
+        "--train: modes dense, mkldnn (operator by operator, weights blocked) and planned (a\n"
+        "  step is one plan) each run in a separate process; the loss is cross-entropy with\n"
+        "  random classes, the optimizer sgd with momentum 0.9\n"
+        "--instances: N independent instances of one frozen file share its weights. Each has\n"
+        "  its own context and threads, bound to neighbouring cores. auto tries every divisor\n"
+        "  of the number of cores. speedup is compared with one instance on all cores\n"
+        "file.gguf: --prompt tokens as one prompt, then --decode tokens one by one; the best of\n"
+        "  three rounds. --threads and --json are the only other options\n"
+        "each line of a budget file is MODEL BATCH MODE WEIGHT ACTIVATION COPIES; the last\n"
+        "  three are the allowed reorders and copies of an inference"};
 
 /* ---- measuring ---- */
 
@@ -382,8 +385,29 @@ static bool check_instances(const char *spec, bench_options_t *options)
     return false;
 }
 
+static bool is_gguf(const char *spec)
+{
+    const size_t n = strlen(spec);
+    return n > 5 && strcmp(spec + n - 5, ".gguf") == 0;
+}
+
+static int generate(const char *spec, const bench_options_t *options)
+{
+    const bench_generate_options_t generating = {
+        .n_prompt = options->n_prompt > 0 ? options->n_prompt : 256,
+        .n_decode = options->n_decode > 0 ? options->n_decode : 64,
+        .n_threads = options->session.n_threads,
+        .as_json = options->as_json};
+    return bench_generate(spec, &generating);
+}
+
 static bool check_options(const char *spec, bench_options_t *options)
 {
+    if (is_gguf(spec)) return true;
+    if (options->n_prompt > 0 || options->n_decode > 0) {
+        args_usage_error(NAME, "--prompt and --decode need a file.gguf");
+        return false;
+    }
     if (options->tolerance >= 0.0 && model_kind(spec) == MODEL_FROZEN) {
         args_usage_error(NAME, "--tolerance compares with mode dense, which %s does not have",
                          spec);
@@ -423,6 +447,10 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
          "measure N instances at once, see below", 0, 0},
         {"--seconds", ARGS_INTEGER, &options->n_seconds, "N",
          "duration of a round of --instances (2)", 1, 3600},
+        {"--prompt", ARGS_INTEGER, &options->n_prompt, "N",
+         "tokens of the prompt of a file.gguf (256)", 1, 1 << 20},
+        {"--decode", ARGS_INTEGER, &options->n_decode, "N",
+         "tokens after the prompt of a file.gguf (64)", 1, 1 << 20},
         SESSION_OPTIONS(options->session),
         LOADING_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},
@@ -480,6 +508,7 @@ int command_bench(int argc, char **argv)
     int code;
     if (!parse(argc, argv, &options, &operands, &code)) return code;
     const char *spec = operands.items[0];
+    if (is_gguf(spec)) return generate(spec, &options);
     if (options.trains) return train(spec, &options);
     if (options.instances != NULL) return run_instances(spec, &options);
     return options.first_run != NULL ? first_run(spec, &options) : bench(spec, &options);

@@ -95,6 +95,17 @@ typedef struct bench_train_options {
 /* Measures a training step in each mode, each in a separate process. Returns the exit code. */
 int bench_train(const char *spec, const bench_train_options_t *options);
 
+/* ---- language models ---- */
+
+typedef struct bench_generate_options {
+    int64_t n_prompt, n_decode; /* tokens */
+    int64_t n_threads;          /* 0: the default */
+    bool as_json;
+} bench_generate_options_t;
+
+/* Measures a GGUF file: a prompt, then single tokens. Returns the exit code. */
+int bench_generate(const char *spec, const bench_generate_options_t *options);
+
 /* ---- instances ---- */
 
 typedef struct bench_instances_options {

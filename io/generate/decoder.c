@@ -1,0 +1,258 @@
+/* Builds the module of a GGUF file: one child for each layer, with the file's tensors. */
+#include "io/generate/decoder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/generate/decoder_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/tensor_impl.h"
+
+typedef struct building {
+    context_t *ctx;
+    const gguf_t *file;
+    const decoder_shape_t *shape;
+} building_t;
+
+/* ---- members ---- */
+
+static status_t set_integer(context_t *ctx, module_t *module, const char *name, int64_t value)
+{
+    datum_t *datum = NULL;
+    TRY(datum_int(ctx, value, &datum));
+    status_t status = module_set_attribute(ctx, module, name, datum);
+    datum_release(datum);
+    return status;
+}
+
+static status_t set_number(context_t *ctx, module_t *module, const char *name, double value)
+{
+    datum_t *datum = NULL;
+    TRY(datum_float(ctx, value, &datum));
+    status_t status = module_set_attribute(ctx, module, name, datum);
+    datum_release(datum);
+    return status;
+}
+
+/* Makes the children of a path such as "attn_q.weight", and returns the last one. */
+static status_t make_children(context_t *ctx, module_t *module, const char *path,
+                              module_t **out_last, const char **out_name)
+{
+    char name[128];
+    const char *dot = NULL;
+    for (; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+        module_t *child = module_child(module, name);
+        if (child == NULL) {
+            TRY(module_create(ctx, "Weights", &child));
+            status_t status = module_set_child(ctx, module, name, child);
+            module_release(child);
+            TRY(status);
+        }
+        module = child;
+    }
+    *out_last = module;
+    *out_name = path;
+    return STATUS_OK;
+}
+
+/* Reads a tensor; f16 and bf16 become f32, exactly. */
+static status_t read_tensor(const building_t *b, const char *name, tensor_t **out_tensor)
+{
+    tensor_t *given = NULL;
+    TRY(gguf_tensor(b->ctx, b->file, name, &given));
+    if (tensor_dtype(given) != DTYPE_F16 && tensor_dtype(given) != DTYPE_BF16) {
+        *out_tensor = given;
+        return STATUS_OK;
+    }
+    status_t status = op_cast(b->ctx, given, DTYPE_F32, out_tensor);
+    ops_drop(b->ctx, given);
+    return status;
+}
+
+/* Sets parameter `path` to the file's tensor prefix + path. Sizes are [rows][columns], or [columns]
+ * if rows is 0. A tensor that is optional may be missing. */
+static status_t set_tensor(const building_t *b, module_t *module, const char *prefix,
+                           const char *path, int64_t n_rows, int64_t n_columns, bool is_optional)
+{
+    char name[256];
+    tensor_t *tensor = NULL;
+    module_t *owner = NULL;
+    snprintf(name, sizeof name, "%s%s", prefix, path);
+    const gguf_info_t *info = gguf_find(b->file, name);
+    if (info == NULL && is_optional) return STATUS_OK;
+    const int rank = n_rows > 0 ? 2 : 1;
+    if (info == NULL || info->rank != rank || info->sizes[rank - 1] != n_columns ||
+        (rank == 2 && info->sizes[0] != n_rows))
+        FAIL(b->ctx, STATUS_CORRUPT, "%s: %s is missing, or not [%lld,%lld]", gguf_path(b->file),
+             name, (long long)(rank == 2 ? n_rows : 1), (long long)n_columns);
+    TRY(make_children(b->ctx, module, path, &owner, &path));
+    TRY(read_tensor(b, name, &tensor));
+    status_t status = module_set_parameter(b->ctx, owner, path, tensor);
+    ops_drop(b->ctx, tensor);
+    return status;
+}
+
+static status_t set_cache(const building_t *b, module_t *layer, const char *name, int64_t length)
+{
+    tensor_t *cache = NULL;
+    TRY(tensor_zeros(b->ctx, b->shape->cache_dtype,
+                     SHAPE(b->shape->n_kv_heads, b->shape->capacity, length), &cache));
+    status_t status = module_set_buffer(b->ctx, layer, name, cache);
+    ops_drop(b->ctx, cache);
+    return status;
+}
+
+/* ---- layers ---- */
+
+static status_t set_attention(const building_t *b, module_t *layer, const char *prefix)
+{
+    const decoder_shape_t *s = b->shape;
+    const int64_t q = s->n_heads * s->key_length, k = s->n_kv_heads * s->key_length;
+    const int64_t v = s->n_kv_heads * s->value_length, mixed = s->n_heads * s->value_length;
+    TRY(set_tensor(b, layer, prefix, "attn_norm.weight", 0, s->width, false));
+    TRY(set_tensor(b, layer, prefix, "attn_q.weight", q, s->width, false));
+    TRY(set_tensor(b, layer, prefix, "attn_k.weight", k, s->width, false));
+    TRY(set_tensor(b, layer, prefix, "attn_v.weight", v, s->width, false));
+    TRY(set_tensor(b, layer, prefix, "attn_output.weight", s->width, mixed, false));
+    TRY(set_tensor(b, layer, prefix, "attn_q.bias", 0, q, true));
+    TRY(set_tensor(b, layer, prefix, "attn_k.bias", 0, k, true));
+    TRY(set_tensor(b, layer, prefix, "attn_v.bias", 0, v, true));
+    TRY(set_tensor(b, layer, prefix, "attn_output.bias", 0, s->width, true));
+    TRY(set_tensor(b, layer, prefix, "attn_q_norm.weight", 0, s->key_length, true));
+    TRY(set_tensor(b, layer, prefix, "attn_k_norm.weight", 0, s->key_length, true));
+    TRY(set_cache(b, layer, "cache_k", s->key_length));
+    return set_cache(b, layer, "cache_v", s->value_length);
+}
+
+static status_t set_feed_forward(const building_t *b, module_t *layer, const char *prefix)
+{
+    const decoder_shape_t *s = b->shape;
+    TRY(set_tensor(b, layer, prefix, "ffn_norm.weight", 0, s->width, false));
+    TRY(set_tensor(b, layer, prefix, "ffn_gate.weight", s->n_hidden, s->width, false));
+    TRY(set_tensor(b, layer, prefix, "ffn_up.weight", s->n_hidden, s->width, false));
+    TRY(set_tensor(b, layer, prefix, "ffn_down.weight", s->width, s->n_hidden, false));
+    TRY(set_tensor(b, layer, prefix, "ffn_gate.bias", 0, s->n_hidden, true));
+    TRY(set_tensor(b, layer, prefix, "ffn_up.bias", 0, s->n_hidden, true));
+    return set_tensor(b, layer, prefix, "ffn_down.bias", 0, s->width, true);
+}
+
+static status_t fill_layer(const building_t *b, module_t *layer, int index)
+{
+    const decoder_shape_t *s = b->shape;
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "blk.%d.", index);
+    TRY(set_integer(b->ctx, layer, "heads", s->n_heads));
+    TRY(set_integer(b->ctx, layer, "kv_heads", s->n_kv_heads));
+    TRY(set_integer(b->ctx, layer, "interleaved", s->is_interleaved));
+    TRY(set_number(b->ctx, layer, "epsilon", s->epsilon));
+    TRY(set_attention(b, layer, prefix));
+    TRY(set_feed_forward(b, layer, prefix));
+    return decoder_set_layer_forward(b->ctx, layer);
+}
+
+static status_t add_layer(const building_t *b, module_t *layers, int index)
+{
+    module_t *layer = NULL;
+    char name[32];
+    snprintf(name, sizeof name, "%d", index);
+    TRY(module_create(b->ctx, "DecoderLayer", &layer));
+    status_t status = fill_layer(b, layer, index);
+    if (status == STATUS_OK) status = module_set_child(b->ctx, layers, name, layer);
+    module_release(layer);
+    return status;
+}
+
+/* ---- tables of angles ---- */
+
+/* Divisors of the frequencies that the file contains (llama 3), or NULL. */
+static status_t read_factors(const building_t *b, tensor_t **out_factors, const float **out_data)
+{
+    const int64_t n = b->shape->rotary_length / 2;
+    const gguf_info_t *info = gguf_find(b->file, "rope_freqs.weight");
+    const void *data = NULL;
+    *out_data = NULL;
+    if (info == NULL) return STATUS_OK;
+    if (info->rank != 1 || info->sizes[0] != n || info->dtype != DTYPE_F32)
+        FAIL(b->ctx, STATUS_CORRUPT, "%s: rope_freqs.weight is not f32[%lld]", gguf_path(b->file),
+             (long long)n);
+    TRY(gguf_tensor(b->ctx, b->file, info->name, out_factors));
+    status_t status = tensor_data(b->ctx, *out_factors, &data);
+    *out_data = data;
+    return status;
+}
+
+static status_t set_table(const building_t *b, module_t *rope, const char *name,
+                          const float *factors, double (*function)(double))
+{
+    const decoder_shape_t *s = b->shape;
+    const int64_t n = s->rotary_length / 2;
+    tensor_t *table = NULL;
+    void *data = NULL;
+    TRY(tensor_zeros(b->ctx, DTYPE_F32, SHAPE(s->capacity, n), &table));
+    status_t status = tensor_data_mutable(b->ctx, table, &data);
+    for (int64_t i = 0; i < n && status == STATUS_OK; i++) {
+        double frequency = pow(s->base, -2.0 * (double)i / (double)s->rotary_length) / s->scaling;
+        if (factors != NULL) frequency /= (double)factors[i];
+        for (int64_t p = 0; p < s->capacity; p++)
+            ((float *)data)[p * n + i] = (float)function((double)p * frequency);
+    }
+    if (status == STATUS_OK) status = module_set_buffer(b->ctx, rope, name, table);
+    ops_drop(b->ctx, table);
+    return status;
+}
+
+static status_t set_tables(const building_t *b, module_t *model)
+{
+    tensor_t *tensor = NULL;
+    const float *factors = NULL;
+    module_t *rope = NULL;
+    TRY(module_create(b->ctx, "Angles", &rope));
+    status_t status = read_factors(b, &tensor, &factors);
+    if (status == STATUS_OK) status = set_table(b, rope, "cos", factors, cos);
+    if (status == STATUS_OK) status = set_table(b, rope, "sin", factors, sin);
+    if (status == STATUS_OK) status = module_set_child(b->ctx, model, "rope", rope);
+    ops_drop(b->ctx, tensor);
+    module_release(rope);
+    return status;
+}
+
+/* ---- the model ---- */
+
+static status_t fill_model(const building_t *b, module_t *model)
+{
+    const decoder_shape_t *s = b->shape;
+    module_t *layers = NULL;
+    TRY(set_integer(b->ctx, model, "layers", s->n_layers));
+    TRY(set_number(b->ctx, model, "epsilon", s->epsilon));
+    TRY(set_tensor(b, model, "", "token_embd.weight", s->n_vocabulary, s->width, false));
+    TRY(set_tensor(b, model, "", "output_norm.weight", 0, s->width, false));
+    TRY(set_tensor(b, model, "", "output.weight", s->n_vocabulary, s->width, true));
+    TRY(set_tables(b, model));
+    TRY(module_create(b->ctx, "Layers", &layers));
+    status_t status = module_set_child(b->ctx, model, "blk", layers);
+    for (int i = 0; i < s->n_layers && status == STATUS_OK; i++) status = add_layer(b, layers, i);
+    module_release(layers);
+    if (status == STATUS_OK) status = decoder_set_forward(b->ctx, model);
+    return status;
+}
+
+status_t decoder_create(context_t *ctx, const gguf_t *file, const decoder_options_t *options,
+                        module_t **out_module)
+{
+    decoder_shape_t shape;
+    module_t *model = NULL;
+    if (out_module == NULL) return context_null(ctx, "decoder_create", "out_module");
+    *out_module = NULL;
+    if (file == NULL) return context_null(ctx, "decoder_create", "file");
+    TRY(decoder_read_shape(ctx, file, options, &shape));
+    const building_t b = {ctx, file, &shape};
+    TRY(module_create(ctx, "Decoder", &model));
+    status_t status = fill_model(&b, model);
+    if (status == STATUS_OK)
+        *out_module = model;
+    else
+        module_release(model);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* Reads the sizes of a model from the metadata of its file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "io/generate/decoder_impl.h"
+#include "tensor/context_impl.h"
+
+#define DEFAULT_CAPACITY 4096
+#define LARGEST (INT64_C(1) << 30) /* limit of all sizes, so that products do not overflow */
+
+/* Reads "<architecture>.<name>". */
+static status_t read_integer(context_t *ctx, const gguf_t *file, const char *architecture,
+                             const char *name, int64_t *inout_value)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.%s", architecture, name);
+    TRY(gguf_integer(ctx, file, key, inout_value));
+    if (*inout_value < 1 || *inout_value > LARGEST)
+        FAIL(ctx, STATUS_CORRUPT, "%s: %s is %lld, 1 to %lld is possible", gguf_path(file), key,
+             (long long)*inout_value, (long long)LARGEST);
+    return STATUS_OK;
+}
+
+static status_t read_number(context_t *ctx, const gguf_t *file, const char *architecture,
+                            const char *name, double *inout_value)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.%s", architecture, name);
+    TRY(gguf_number(ctx, file, key, inout_value));
+    if (!(*inout_value > 0.0))
+        FAIL(ctx, STATUS_CORRUPT, "%s: %s is %g, must be positive", gguf_path(file), key,
+             *inout_value);
+    return STATUS_OK;
+}
+
+static status_t read_architecture(context_t *ctx, const gguf_t *file, decoder_shape_t *shape)
+{
+    int64_t n_experts = 0;
+    char key[128];
+    shape->architecture = "";
+    TRY(gguf_text(ctx, file, "general.architecture", &shape->architecture));
+    const char *name = shape->architecture;
+    if (strcmp(name, "llama") != 0 && strcmp(name, "qwen2") != 0 && strcmp(name, "qwen3") != 0)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "%s: architecture \"%s\", only llama, qwen2 and qwen3 are "
+             "supported",
+             gguf_path(file), name);
+    snprintf(key, sizeof key, "%s.expert_count", name);
+    TRY(gguf_integer(ctx, file, key, &n_experts));
+    if (n_experts > 0)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%s: %lld experts are not supported", gguf_path(file),
+             (long long)n_experts);
+    /* llama.cpp's converter reorders the rows of query and key for llama, so that pairs adjoin. */
+    shape->is_interleaved = strcmp(name, "llama") == 0;
+    return STATUS_OK;
+}
+
+static status_t read_rotary(context_t *ctx, const gguf_t *file, decoder_shape_t *shape)
+{
+    const char *name = shape->architecture, *kind = "none";
+    char key[128];
+    shape->rotary_length = shape->key_length;
+    TRY(read_integer(ctx, file, name, "rope.dimension_count", &shape->rotary_length));
+    TRY(read_number(ctx, file, name, "rope.freq_base", &shape->base));
+    snprintf(key, sizeof key, "%s.rope.scaling.type", name);
+    TRY(gguf_text(ctx, file, key, &kind));
+    if (strcmp(kind, "linear") == 0)
+        TRY(read_number(ctx, file, name, "rope.scaling.factor", &shape->scaling));
+    else if (strcmp(kind, "none") != 0)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%s: rotary scaling \"%s\" is not supported", gguf_path(file),
+             kind);
+    if (shape->rotary_length % 2 != 0 || shape->rotary_length > shape->key_length)
+        FAIL(ctx, STATUS_CORRUPT, "%s: rotary embedding of %lld elements in heads of %lld",
+             gguf_path(file), (long long)shape->rotary_length, (long long)shape->key_length);
+    return STATUS_OK;
+}
+
+static status_t read_heads(context_t *ctx, const gguf_t *file, decoder_shape_t *shape)
+{
+    const char *name = shape->architecture;
+    TRY(read_integer(ctx, file, name, "attention.head_count", &shape->n_heads));
+    shape->n_kv_heads = shape->n_heads;
+    TRY(read_integer(ctx, file, name, "attention.head_count_kv", &shape->n_kv_heads));
+    shape->key_length = shape->width / shape->n_heads;
+    TRY(read_integer(ctx, file, name, "attention.key_length", &shape->key_length));
+    shape->value_length = shape->key_length;
+    TRY(read_integer(ctx, file, name, "attention.value_length", &shape->value_length));
+    if (shape->n_heads % shape->n_kv_heads != 0)
+        FAIL(ctx, STATUS_CORRUPT, "%s: %lld heads do not divide into %lld groups", gguf_path(file),
+             (long long)shape->n_heads, (long long)shape->n_kv_heads);
+    return STATUS_OK;
+}
+
+static status_t choose_cache(context_t *ctx, const decoder_options_t *options,
+                             decoder_shape_t *shape)
+{
+    const decoder_options_t given = options != NULL ? *options : (decoder_options_t){.capacity = 0};
+    shape->cache_dtype = given.cache_dtype == DTYPE_NONE ? DTYPE_F32 : given.cache_dtype;
+    REQUIRE(ctx, shape->cache_dtype == DTYPE_F32 || shape->cache_dtype == DTYPE_BF16,
+            "decoder_create: the cache is %s, f32 or bf16 is possible",
+            dtype_name(shape->cache_dtype));
+    REQUIRE(ctx, given.capacity >= 0 && given.capacity <= LARGEST,
+            "decoder_create: capacity %lld is out of range", (long long)given.capacity);
+    shape->capacity = shape->context < DEFAULT_CAPACITY ? shape->context : DEFAULT_CAPACITY;
+    if (given.capacity > 0) shape->capacity = given.capacity;
+    return STATUS_OK;
+}
+
+status_t decoder_read_shape(context_t *ctx, const gguf_t *file, const decoder_options_t *options,
+                            decoder_shape_t *out_shape)
+{
+    decoder_shape_t shape = {.base = 10000.0, .scaling = 1.0, .epsilon = 1e-5};
+    TRY(read_architecture(ctx, file, &shape));
+    const char *name = shape.architecture;
+    TRY(read_integer(ctx, file, name, "block_count", &shape.n_layers));
+    TRY(read_integer(ctx, file, name, "embedding_length", &shape.width));
+    TRY(read_integer(ctx, file, name, "feed_forward_length", &shape.n_hidden));
+    TRY(read_integer(ctx, file, name, "context_length", &shape.context));
+    TRY(read_number(ctx, file, name, "attention.layer_norm_rms_epsilon", &shape.epsilon));
+    TRY(read_heads(ctx, file, &shape));
+    TRY(read_rotary(ctx, file, &shape));
+    TRY(choose_cache(ctx, options, &shape));
+    const gguf_info_t *embedding = gguf_find(file, "token_embd.weight");
+    if (embedding == NULL || embedding->rank != 2 || embedding->sizes[1] != shape.width)
+        FAIL(ctx, STATUS_CORRUPT,
+             "%s: token_embd.weight is missing, or its rows do not have %lld "
+             "elements",
+             gguf_path(file), (long long)shape.width);
+    shape.n_vocabulary = embedding->sizes[0];
+    *out_shape = shape;
+    return STATUS_OK;
+}
