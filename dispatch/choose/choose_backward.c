@@ -109,20 +109,34 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
     return 3;
 }
 
+/* Adds the candidates with other formats that mean the same bytes: with 8 channels, blocks of 8 and
+ * channels last do, but oneDNN may have a fast kernel for only one of them. */
+static int list_names(const onednn_problem_t *forward, const candidate_t *given, candidate_t *out)
+{
+    const tensor_info_t *src = forward->src, *dst = forward->dst;
+    format_t candidates[CANDIDATES_MAX];
+    const int n_candidates = candidates_list(src->rank, candidates);
+    int n = 0;
+    for (int i = 0; i < n_candidates; i++)
+        for (int j = 0; j < n_candidates && n < MAX_FORMATS - 1; j++)
+            if (format_same(&given->src, &candidates[i], src->sizes) &&
+                format_same(&given->dst, &candidates[j], dst->sizes))
+                out[n++] = (candidate_t){candidates[i], candidates[j], given->weight, true};
+    return n;
+}
+
 /* Lists candidates if inputs must not be reordered. The format of output 0 may be prescribed. */
 static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
                       candidate_t *out)
 {
     const format_t any = {.kind = FORMAT_ANY}, own = info_tag(call->in[0]);
     const format_t *wanted = call->out_format;
-    if (is_data) {
-        out[0] = (candidate_t){wanted != NULL ? *wanted : own, own, any, true};
-        return 1;
-    }
-    const format_t grad = info_tag(call->in[1]);
     const bool is_said = wanted != NULL && wanted->rank == forward->weight->rank;
-    out[0] = (candidate_t){own, grad, is_said ? *wanted : any, true};
-    return 1;
+    if (is_data)
+        out[0] = (candidate_t){wanted != NULL ? *wanted : own, own, any, true};
+    else
+        out[0] = (candidate_t){own, info_tag(call->in[1]), is_said ? *wanted : any, true};
+    return 1 + list_names(forward, &out[0], out + 1);
 }
 
 static int list_formats(const op_call_t *call, bool is_data, const onednn_problem_t *forward,

@@ -111,6 +111,7 @@ static windows_t pick_windows(bool is_transposed)
 {
     static const int by_chance[] = {2, 2, 2, 1, 3};
     windows_t w = {.n = by_chance[seeded_below(5)], .groups = 1};
+    const bool is_small = one_in(4);
     w.c = pick_size();
     w.k = pick_size();
     if (one_in(4)) w.groups = w.k = w.c;
@@ -122,7 +123,7 @@ static windows_t pick_windows(bool is_transposed)
         w.padding[i] = seeded_below(1 + w.kernel[i] / 2 * w.dilation[i]);
         const int reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
         const int least = is_transposed ? 1 + w.padding[i] : reach;
-        w.in[i] = least + seeded_below(w.n == 3 ? 5 : w.n == 2 ? 10 : 60);
+        w.in[i] = least + seeded_below(is_small ? 2 : w.n == 3 ? 5 : w.n == 2 ? 10 : 60);
         w.out[i] = (w.in[i] + 2 * w.padding[i] - reach) / w.stride[i] + 1;
     }
     return w;
@@ -420,6 +421,21 @@ static void pick_tag(int rank, char *out_tag)
     }
 }
 
+/* Replaces the tag by another one that means the same bytes, if there is one: with 8 channels, or
+ * with one pixel, blocks and channels last do. oneDNN may have another kernel for that name. */
+static void pick_name(context_t *ctx, int rank, const int64_t *sizes, char *tag)
+{
+    format_t given, candidates[CANDIDATES_MAX];
+    const int n = candidates_list(rank, candidates), first = seeded_below(n);
+    CHECK_OK(ctx, format_parse(ctx, tag, &given));
+    for (int i = 0; i < n; i++) {
+        const format_t *other = &candidates[(first + i) % n];
+        if (!format_same(&given, other, sizes)) continue;
+        format_text(other, tag);
+        return;
+    }
+}
+
 /* ---- running ---- */
 
 typedef struct subject {
@@ -428,6 +444,8 @@ typedef struct subject {
     case_call_t call;
     tensor_t *in[CASE_MAX_INPUTS];
     char tags[CASE_MAX_INPUTS][FORMAT_TEXT_MAX];
+    format_t wanted[CANDIDATES_MAX]; /* formats to request for the result */
+    int n_wanted;
     int64_t number;
 } subject_t;
 
@@ -450,6 +468,7 @@ static bool make_inputs(subject_t *s)
             pick_tag(tensor_rank(dense), s->tags[i]);
         else
             strcpy(s->tags[i], s->tags[0]);
+        if (one_in(2)) pick_name(ctx, tensor_rank(dense), tensor_sizes(dense), s->tags[i]);
         s->in[i] = NULL;
         CHECK_OK(ctx, convert_reorder(ctx, dense, s->tags[i], &s->in[i]));
         tensor_release(dense);
@@ -537,12 +556,16 @@ static void check_call(const subject_t *s)
                 strided[i] = choose_as_dense(infos[i]);
                 infos[i] = &strided[i];
             }
-            if (!is_possible ||
-                select_fixed(s->ctx, s->op, s->call.attrs, s->call.n_in, infos, WEIGHT_KEPT,
-                             (layout_t)layout, NULL, s->op->kernels[k], &prepared) != STATUS_OK)
-                continue;
-            if (prepared->primitive != NULL) check_kernel(s, prepared);
-            prepared_release(prepared);
+            const int n_wanted = layout == LAYOUT_MKLDNN ? s->n_wanted : 0;
+            for (int o = 0; is_possible && o <= n_wanted; o++) {
+                const format_t *wanted = o > 0 ? &s->wanted[o - 1] : NULL;
+                if (select_fixed(s->ctx, s->op, s->call.attrs, s->call.n_in, infos, WEIGHT_KEPT,
+                                 (layout_t)layout, wanted, s->op->kernels[k],
+                                 &prepared) != STATUS_OK)
+                    continue;
+                if (prepared->primitive != NULL) check_kernel(s, prepared);
+                prepared_release(prepared);
+            }
         }
 }
 
@@ -589,6 +612,7 @@ static void run(context_t *ctx, int64_t number)
     assert_non_null(s.op);
     CHECK_OK(ctx, case_parse(ctx, s.op, text, &s.call));
     if (make_inputs(&s)) {
+        if (s.tags[0][0] != '\0') s.n_wanted = candidates_list(tensor_rank(s.in[0]), s.wanted);
         check_call(&s);
         check_reorder(&s);
     }
