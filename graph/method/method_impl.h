@@ -24,8 +24,11 @@ typedef status_t plan_extend_t(context_t *ctx, module_t *self, const char *metho
                                const tensor_info_t *const *in, graph_t **out_graph);
 
 /* Makes a plan method add graphs for inputs that it refuses. Several threads may run the method
- * meanwhile. Only the added graphs that were used last are kept. Does nothing for other methods. */
+ * meanwhile; one of them makes a graph, others that need one wait. Only the added graphs that were
+ * used last are kept, and inputs that were refused last are refused without another try. Does
+ * nothing for other methods. */
 #define PLAN_MAX_ADDED 8
+#define PLAN_MAX_REFUSED 32
 void plan_set_extend(module_t *module, const char *method, plan_extend_t *extend);
 /* True if the method adds graphs for inputs that it refuses. */
 plan_extend_t *plan_extends(const module_t *module, const char *method);

@@ -93,36 +93,47 @@ static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, in
     return status;
 }
 
-static status_t run_program(context_t *ctx, programs_t *programs, module_t *self, int n_in,
+static status_t run_program(context_t *ctx, programs_t *first, module_t *self, int n_in,
                             const tensor_info_t *const *infos, datum_t *const *in, int *n_out,
                             datum_t **out)
 {
+    programs_t *programs = NULL;
     program_t *program = NULL;
-    TRY(programs_get(ctx, programs, self, n_in, infos, &program));
+    TRY(programs_choose_program(ctx, first, self, n_in, infos, &programs, &program));
     const status_t status = program->has_effects && is_given_own(self, n_in, in)
                                 ? run_literally(ctx, programs->graph, self, n_in, in, n_out, out)
                                 : program_run(ctx, program, self, n_in, in, n_out, out);
     program_release(program);
+    programs_leave(first, programs);
+    return status;
+}
+
+/* Some inputs are not tensors. */
+static status_t run_graph(context_t *ctx, programs_t *first, module_t *self, int n_in,
+                          const tensor_info_t *const *infos, datum_t *const *in, int *n_out,
+                          datum_t **out)
+{
+    programs_t *programs = NULL;
+    TRY(programs_choose(ctx, first, self, n_in, infos, &programs));
+    const status_t status = graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
+    programs_leave(first, programs);
     return status;
 }
 
 static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
-    programs_t *programs = state;
+    programs_t *first = state;
     const tensor_info_t *infos[METHOD_MAX_OUTPUTS] = {NULL};
     bool are_tensors = true;
-    if (n_in > METHOD_MAX_OUTPUTS)
-        return graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
+    if (n_in > METHOD_MAX_OUTPUTS) return graph_run(ctx, first->graph, self, n_in, in, n_out, out);
     for (int i = 0; i < n_in; i++) {
         const bool is_tensor = in[i] != NULL && datum_kind(in[i]) == DATUM_TENSOR;
         infos[i] = is_tensor ? &datum_as_tensor(in[i])->info : NULL;
         are_tensors &= is_tensor;
     }
-    TRY(programs_choose(ctx, state, self, n_in, infos, &programs));
-    status_t status = are_tensors ? run_program(ctx, programs, self, n_in, infos, in, n_out, out)
-                                  : graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
-    programs_leave(state, programs);
+    const status_t status = are_tensors ? run_program(ctx, first, self, n_in, infos, in, n_out, out)
+                                        : run_graph(ctx, first, self, n_in, infos, in, n_out, out);
     if (status == STATUS_OK) programs_tell(ctx, self, state);
     return status;
 }
@@ -139,9 +150,9 @@ static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
     *n_out = -1;
     if (n_in > METHOD_MAX_OUTPUTS) return STATUS_OK;
     for (int i = 0; i < n_in; i++) infos[i] = &in[i]->info;
-    TRY(programs_choose(ctx, state, self, n_in, infos, &programs));
-    status_t status = programs_get(ctx, programs, self, n_in, infos, &program);
-    if (status == STATUS_OK && program->plan != NULL) {
+    TRY(programs_choose_program(ctx, state, self, n_in, infos, &programs, &program));
+    status_t status = STATUS_OK;
+    if (program->plan != NULL) {
         status = plan_execute_into(ctx, program->plan, n_in, in, n_wanted, wanted, out);
         *n_out = program->plan->n_results;
         if (status == STATUS_OK) programs_tell(ctx, self, state);
@@ -335,11 +346,10 @@ status_t plan_warm_for(context_t *ctx, module_t *module, const char *method, int
     for (int i = 0; i < n_in; i++)
         if (infos[i] == NULL) return STATUS_OK;
     program_t *program = NULL;
-    TRY(programs_choose(ctx, first, module, n_in, infos, &found));
-    const status_t status = programs_get(ctx, found, module, n_in, infos, &program);
+    TRY(programs_choose_program(ctx, first, module, n_in, infos, &found, &program));
     program_release(program);
     programs_leave(first, found);
-    return status;
+    return STATUS_OK;
 }
 
 /* Builds the plan for the graph's own sizes, if all are known. */

@@ -95,6 +95,11 @@ static void release_one(programs_t *programs)
         programs->entries = next;
     }
     programs_end_anchors(programs);
+    while (programs->refusals != NULL) {
+        programs_refusal_t *next = programs->refusals->next;
+        allocator_put(&allocator, programs->refusals);
+        programs->refusals = next;
+    }
     arenas_release(programs->arenas);
     graph_release(programs->computed);
     graph_release(programs->graph);
@@ -130,15 +135,28 @@ static void unlist(programs_t *programs, const programs_entry_t *entry)
     *at = entry->next;
 }
 
+bool programs_same_inputs(int n_known, const tensor_info_t *known, int n_in,
+                          const tensor_info_t *const *in)
+{
+    bool are_same = n_known == n_in;
+    for (int i = 0; i < n_in && are_same; i++)
+        are_same = in[i] != NULL && in[i]->dtype == known[i].dtype &&
+                   shape_equal(in[i]->rank, in[i]->sizes, known[i].rank, known[i].sizes);
+    return are_same;
+}
+
 static bool matches(const programs_entry_t *entry, int n_threads, int n_in,
                     const tensor_info_t *const *in)
 {
-    if (entry->n_threads != n_threads || entry->n_inputs != n_in) return false;
-    for (int i = 0; i < n_in; i++)
-        if (in[i]->dtype != entry->inputs[i].dtype ||
-            !shape_equal(in[i]->rank, in[i]->sizes, entry->inputs[i].rank, entry->inputs[i].sizes))
-            return false;
-    return true;
+    return entry->n_threads == n_threads &&
+           programs_same_inputs(entry->n_inputs, entry->inputs, n_in, in);
+}
+
+bool programs_serve(const programs_t *programs, int n_in, const tensor_info_t *const *in)
+{
+    for (const programs_entry_t *entry = programs->entries; entry != NULL; entry = entry->next)
+        if (programs_same_inputs(entry->n_inputs, entry->inputs, n_in, in)) return true;
+    return false;
 }
 
 static void move_to_front(programs_t *programs, programs_entry_t *entry)

@@ -7,6 +7,7 @@
 #define TESSERA_GRAPH_METHOD_PROGRAMS_IMPL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "graph/method/method_impl.h"
 #include "graph/program/program_impl.h"
@@ -38,6 +39,13 @@ typedef struct programs_anchor {
     tensor_info_t inputs[];
 } programs_anchor_t;
 
+/* Inputs that `extend` refused. */
+typedef struct programs_refusal {
+    struct programs_refusal *next;
+    int n_inputs;
+    tensor_info_t inputs[];
+} programs_refusal_t;
+
 /* Entries are sorted by last use, the latest first. */
 typedef struct programs {
     allocator_t allocator;
@@ -56,7 +64,11 @@ typedef struct programs {
     const char **skip;     /* passes to skip, NULL-terminated, followed by their names; or NULL */
     struct programs *next; /* programs of the next graph, which accepts other inputs; owned */
     _Atomic(struct programs *) used; /* for the first graph: the programs used last, or NULL */
+    atomic_bool has_others;          /* for the first graph: there are or were more graphs */
     plan_extend_t *extend;           /* for the first graph; NULL: other inputs are refused */
+    programs_refusal_t *refusals;    /* what extend refused, the latest first */
+    bool is_extending;               /* a thread runs extend; others wait for `changed` */
+    int extending_forks;             /* threads_forks when it began */
     bool is_added;                   /* `extend` made the graph, so it may be dropped */
     int n_users;                     /* if is_added: calls that use it; the first graph's lock */
     uint64_t used_at, n_uses;        /* order of use; the first graph counts uses */
@@ -81,6 +93,12 @@ status_t programs_choose(context_t *ctx, programs_t *first, module_t *self, int 
                          const tensor_info_t *const *in, programs_t **out_programs);
 void programs_leave(programs_t *first, programs_t *programs);
 
+/* Chooses, and returns the program for these inputs, retained. Guards are checked only for inputs
+ * without a program. */
+status_t programs_choose_program(context_t *ctx, programs_t *first, module_t *self, int n_in,
+                                 const tensor_info_t *const *in, programs_t **out_programs,
+                                 program_t **out_program);
+
 /* The programs used last, or those of the first graph. The caller ends the use with
  * programs_leave. */
 programs_t *programs_used(programs_t *first);
@@ -98,6 +116,14 @@ void programs_append(programs_t *first, programs_t *other);
 /* Returns the program for these inputs, retained: finds it, waits for it or compiles it. */
 status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int n_in,
                       const tensor_info_t *const *in, program_t **out_program);
+
+/* True if there is a program for these inputs, or one is being compiled. in[i] may be NULL. The
+ * caller holds the lock. */
+bool programs_serve(const programs_t *programs, int n_in, const tensor_info_t *const *in);
+
+/* True if the inputs have the dtypes and sizes of `known`. in[i] may be NULL. */
+bool programs_same_inputs(int n_known, const tensor_info_t *known, int n_in,
+                          const tensor_info_t *const *in);
 
 /* The program used last, retained; NULL if there is none. */
 program_t *programs_last(programs_t *programs);

@@ -11,7 +11,7 @@
 
 enum { FIXED = 2, MOST = 40, N_THREADS = 4, N_ROUNDS = 60 };
 
-static atomic_int n_made;
+static atomic_int n_made, n_asked;
 
 /* Makes y = x * n for f32[n], up to MOST. */
 static status_t make_graph(context_t *ctx, module_t *self, const char *method, int n_in,
@@ -20,6 +20,7 @@ static status_t make_graph(context_t *ctx, module_t *self, const char *method, i
     char text[256];
     const int n = (int)in[0]->sizes[0];
     (void)self, (void)n_in;
+    n_asked++;
     if (n > MOST) FAIL(ctx, STATUS_UNSUPPORTED, "a size of %d", n);
     n_made++;
     snprintf(text, sizeof text,
@@ -42,7 +43,7 @@ static module_t *make_net(context_t *ctx)
     assert_true(plan_extends(net, "forward") == NULL);
     plan_set_extend(net, "forward", make_graph);
     assert_true(plan_extends(net, "forward") != NULL);
-    n_made = 0;
+    n_made = n_asked = 0;
     return net;
 }
 
@@ -93,6 +94,59 @@ static void inputs_that_no_graph_can_take_are_refused_for_the_first_one_s_reason
     module_release(net);
 }
 
+static bool is_refused(context_t *ctx, module_t *net, int64_t n)
+{
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 1, &n, &x));
+    const status_t status = module_forward(ctx, net, x, &y);
+    tensor_release(x);
+    return status == STATUS_INVALID_ARGUMENT && y == NULL;
+}
+
+static void refusals_are_remembered(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    for (int i = 0; i < 3; i++) assert_true(is_refused(ctx, net, MOST + 1));
+    assert_int_equal(n_asked, 1);
+    for (int i = 0; i < PLAN_MAX_REFUSED; i++) assert_true(is_refused(ctx, net, MOST + 2 + i));
+    assert_int_equal(n_asked, 1 + PLAN_MAX_REFUSED);
+    assert_true(is_refused(ctx, net, MOST + 2)); /* still known */
+    assert_int_equal(n_asked, 1 + PLAN_MAX_REFUSED);
+    assert_true(is_refused(ctx, net, MOST + 1)); /* forgotten */
+    assert_int_equal(n_asked, 2 + PLAN_MAX_REFUSED);
+    assert_true(run(ctx, net, 3) == 3);
+    module_release(net);
+}
+
+/* Runs a size that all threads add, and one that all are refused. */
+static void *run_same(void *user)
+{
+    module_t *net = user;
+    context_t *ctx = NULL;
+    if (context_create(NULL, &ctx) != STATUS_OK) return NULL;
+    const bool is_right = run(ctx, net, 7) == 7 && is_refused(ctx, net, MOST + 1);
+    context_destroy(ctx);
+    return is_right ? net : NULL;
+}
+
+static void threads_with_the_same_inputs_make_one_graph(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    pthread_t threads[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_same, net), 0);
+    for (int i = 0; i < N_THREADS; i++) {
+        void *result = NULL;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_non_null(result);
+    }
+    assert_int_equal(n_made, 1);
+    assert_int_equal(n_asked, 2);
+    module_release(net);
+}
+
 static void *run_sizes(void *user)
 {
     module_t *net = user;
@@ -128,6 +182,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(graphs_are_added_and_the_last_ones_are_kept),
         TEST(inputs_that_no_graph_can_take_are_refused_for_the_first_one_s_reason),
+        TEST(refusals_are_remembered),
+        TEST(threads_with_the_same_inputs_make_one_graph),
         TEST(threads_add_graphs_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
