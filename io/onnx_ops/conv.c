@@ -225,6 +225,19 @@ status_t onnx_import_conv_transpose(onnx_node_t *node)
 
 /* ---- pooling ---- */
 
+/* ONNX's number of windows, (padded - extent) / stride + 1, is 1 rather than 0 for a window that is
+ * larger than its input by less than a stride: ONNX's shape inference and ONNX Runtime round the
+ * quotient towards 0. More padding at the end gives that window. */
+static void fit_window(context_t *ctx, onnx_window_t *window, int i, int64_t size)
+{
+    const int64_t pads = sym_add(ctx, window->begin[i], window->end[i]);
+    const int64_t padded = sym_add(ctx, size, pads), needed = extent(ctx, window, i);
+    if (!sym_less(ctx, padded, needed) || sym_less(ctx, size, 1)) return;
+    const int64_t missing = sym_subtract(ctx, needed, padded);
+    if (sym_less(ctx, missing, window->stride[i]))
+        window->end[i] = sym_add(ctx, window->end[i], missing);
+}
+
 static status_t read_pool(onnx_node_t *node, bool is_average, onnx_window_t *out_window,
                           pool_attrs_t *out_attrs)
 {
@@ -237,6 +250,9 @@ static status_t read_pool(onnx_node_t *node, bool is_average, onnx_window_t *out
     TRY(onnx_attr_bool(node, "ceil_mode", false, &attrs.ceil_mode));
     if (is_average) TRY(onnx_attr_bool(node, "count_include_pad", false, &attrs.count_include_pad));
     for (int i = 0; i < window.n; i++) {
+        /* from opset 19 on, means do not count what exceeds the padding */
+        if (!attrs.count_include_pad || node->opset < 19)
+            fit_window(node->onnx->ctx, &window, i, x.sizes[2 + i]);
         attrs.kernel[i] = window.kernel[i];
         attrs.stride[i] = window.stride[i];
         attrs.padding[i] = window.begin[i];
@@ -420,6 +436,9 @@ status_t onnx_import_lp_pool(onnx_node_t *node)
     TRY(onnx_attr_bool(node, "ceil_mode", false, &is_ceil));
     if (is_ceil) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "ceil_mode of LpPool");
     for (int i = 0; i < window.n; i++) {
+        /* from opset 19 on, means do not count what exceeds the padding */
+        if (!attrs.count_include_pad || node->opset < 19)
+            fit_window(node->onnx->ctx, &window, i, x.sizes[2 + i]);
         attrs.kernel[i] = window.kernel[i];
         attrs.stride[i] = window.stride[i];
         attrs.padding[i] = window.begin[i];

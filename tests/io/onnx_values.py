@@ -296,6 +296,22 @@ node Relu b c
 node LpNormalization c y axis=2
 output y
 
+model small_pools 17
+input x 2,3,2,5
+ints row -1
+node MaxPool x a kernel_shape=[3,2] strides=[2,3]
+node AveragePool x b kernel_shape=[5,6] strides=[3,2] pads=[1,0,1,0]
+node AveragePool x c kernel_shape=[5,7] strides=[2,3] pads=[1,0,1,0] count_include_pad=1
+node MaxPool x d,i kernel_shape=[4,3] strides=[3,1]
+node Cast i e to=1
+node Reshape a,row a2
+node Reshape b,row b2
+node Reshape c,row c2
+node Reshape d,row d2
+node Reshape e,row e2
+node Concat a2,b2,c2,d2,e2 y axis=0
+output y
+
 model pool_indices 12
 input x 2,3,7,6
 input v 1,2,4,3,5

@@ -15,7 +15,7 @@
 #include "tests/support/drawn.h"
 #include "tests/support/onnx/onnx_model.h"
 
-enum { N_SHOWN = 64, N_MODELS = 18, MAX_WORDS = 128, MAX_INTS = 32, MAX_NUMBERS = 8192 };
+enum { N_SHOWN = 64, N_MODELS = 19, MAX_WORDS = 128, MAX_INTS = 32, MAX_NUMBERS = 8192 };
 
 /* Relative to the largest element. The measured error is 4e-7. */
 #define TOLERANCE 5e-6
