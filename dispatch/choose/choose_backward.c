@@ -109,8 +109,9 @@ static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_
     return 3;
 }
 
-/* Adds the candidates with other formats that mean the same bytes: with 8 channels, blocks of 8 and
- * channels last do, but oneDNN may have a fast kernel for only one of them. */
+/* Lists the candidates whose formats have the same bytes as those of `given`: with 8 channels, for
+ * example, blocks of 8 and channels last are the same bytes, but oneDNN may have a fast kernel for
+ * only one of them. */
 static int list_names(const onednn_problem_t *forward, const candidate_t *given, candidate_t *out)
 {
     const tensor_info_t *src = forward->src, *dst = forward->dst;

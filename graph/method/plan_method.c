@@ -108,7 +108,7 @@ static status_t run_program(context_t *ctx, programs_t *first, module_t *self, i
     return status;
 }
 
-/* Some inputs are not tensors. */
+/* Interprets the graph, because some inputs are not tensors. */
 static status_t run_graph(context_t *ctx, programs_t *first, module_t *self, int n_in,
                           const tensor_info_t *const *infos, datum_t *const *in, int *n_out,
                           datum_t **out)

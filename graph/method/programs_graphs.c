@@ -63,7 +63,7 @@ static void drop_refusals(programs_t *first, int n_kept)
 }
 
 /* Remembers inputs, so that another call with them does not run `extend` again. Forgets the oldest
- * beyond PLAN_MAX_REFUSED. Without memory nothing is remembered. */
+ * beyond PLAN_MAX_REFUSED. If out of memory, remembers nothing. */
 static void remember(programs_t *first, int n_in, const tensor_info_t *const *in)
 {
     const size_t bytes = sizeof(programs_refusal_t) + (size_t)n_in * sizeof(tensor_info_t);

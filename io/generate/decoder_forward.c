@@ -1,5 +1,4 @@
-/* What a decoder computes: C methods of the model and of its layers, which are traced to a graph.
- */
+/* What a decoder computes: C methods of the model and of its layers, traced to a graph. */
 #include <stdio.h>
 
 #include "io/generate/decoder_impl.h"
@@ -26,7 +25,7 @@ static status_t norm(context_t *ctx, const module_t *self, const char *name, con
     return op_rms_norm(ctx, x, 1, module_parameter(self, name), number_of(self, "epsilon"), out);
 }
 
-/* A linear layer of children "<name>.weight" and, if the model has it, "<name>.bias". */
+/* A linear layer with the parameter `weight` and, if the model has it, `bias`. */
 static status_t project(context_t *ctx, const module_t *self, const char *weight, const char *bias,
                         const tensor_t *x, tensor_t **out)
 {

@@ -193,8 +193,7 @@ static status_t run_part(context_t *ctx, generator_t *generator, int64_t n, int6
     return STATUS_OK;
 }
 
-/* The number of rows for n tokens: the largest part that they fill, or the next one if they fill
- * half of it. */
+/* The number of rows for n tokens: the largest part of which they fill more than half. */
 static int64_t choose_rows(int64_t n)
 {
     for (int i = 0; i < N_PARTS; i++)

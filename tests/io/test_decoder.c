@@ -155,7 +155,7 @@ static void check_model(context_t *ctx, const char *path, const char *model, dou
     check_parts(ctx, generator, model, 23, bound);
     check_each_token(ctx, generator, model, bound);
     assert_in_range(check_greedy(ctx, generator, model), 1, 5);
-    /* All plans were built at first, and only the new rows of caches are written. */
+    /* generator_create built all plans, and runs write only the new rows of the caches. */
     counters_read(ctx, &counters);
     assert_int_equal(counters.plans_built, 0);
     assert_int_equal(counters_copies(&counters), 0);
@@ -193,7 +193,7 @@ static void a_cache_in_bf16_changes_logits_little(void **state)
     generator_destroy(generator);
 }
 
-/* After the first token, steps leave as many blocks of memory as before. */
+/* Steps after the third allocate no memory that stays. */
 static void steps_need_no_more_memory(void **state)
 {
     context_t *ctx = fixture_context(state);

@@ -323,8 +323,8 @@ static void check_steps(const network_t *network)
                   N_STEPS, network->name, counted.weights, counted.activations, counted.gradients,
                   counted.copies);
     assert_int_equal(audit.n_malformed, 0);
-    if (network->n_convolutions >
-        0) /* two gradients each, except that of the images; some forward passes have other names */
+    /* two gradients each, except that of the images; some forward passes have other names */
+    if (network->n_convolutions > 0)
         assert_true(audit_of(&audit, "convolution").n >=
                     (uint64_t)((2 * network->n_convolutions - 1) * N_STEPS));
     assert_int_equal(audit_reorders(&audit).n,

@@ -421,8 +421,9 @@ static void pick_tag(int rank, char *out_tag)
     }
 }
 
-/* Replaces the tag by another one that means the same bytes, if there is one: with 8 channels, or
- * with one pixel, blocks and channels last do. oneDNN may have another kernel for that name. */
+/* Replaces the tag by a candidate with the same bytes, if there is one: with 8 channels, or with
+ * one pixel, blocks and channels last are the same bytes. oneDNN may have another kernel for that
+ * name. */
 static void pick_name(context_t *ctx, int rank, const int64_t *sizes, char *tag)
 {
     format_t given, candidates[CANDIDATES_MAX];

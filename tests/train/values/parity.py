@@ -12,7 +12,7 @@ Each network trains on four batches in rotation. Its lines:
                                     first weights change by 3e-7 of them, about two roundings (20 trials)
 
 Leaps: f32 and f64 happen to agree to 1e-5 after fifty steps of resnet18. But in eight of 20 trials the
-change flips the sign of some relu's input near 0, and later losses differ by up to 7 %.
+change flips the sign of some relu's input near 0, and later losses differ by up to 6 %.
 
 --load loads weights that test_parity saved with TESSERA_WEIGHTS=FOLDER into PyTorch's networks,
 strictly by name, and compares their outputs with those of the test.
