@@ -179,41 +179,47 @@ status_t gguf_text(context_t *ctx, const gguf_t *file, const char *key, const ch
 
 /* ---- reading tensors ---- */
 
-typedef struct widening {
+/* The arguments of tensor_grouped, and the blocks of which they are made. */
+typedef struct parts {
     const gguf_type_t *type;
     const unsigned char *blocks;
-    float *elements;
-} widening_t;
+    uint8_t *codes;
+    unsigned char *scales, *minima;
+} parts_t;
 
-static void widen_blocks(void *user, int64_t first, int64_t last)
+static void unpack_blocks(void *user, int64_t first, int64_t last)
 {
-    const widening_t *widening = user;
-    const gguf_type_t *type = widening->type;
+    const parts_t *parts = user;
+    const gguf_type_t *type = parts->type;
+    const int64_t step = type->block / type->grouping->group *
+                         (int64_t)dtype_size(type->grouping->scale);
     for (int64_t i = first; i < last; i++)
-        type->widen(widening->blocks + i * type->n_bytes, widening->elements + i * type->block);
+        type->unpack(parts->blocks + i * type->n_bytes, parts->codes + i * type->block,
+                     parts->scales + i * step, parts->minima + i * step);
 }
 
-/* Makes a dense tensor: of widened elements, or a copy. */
-static status_t copy_elements(context_t *ctx, const gguf_t *file, const gguf_item_t *item,
-                              const tensor_info_t *dense, tensor_t **out_tensor)
+static status_t make_grouped(context_t *ctx, const gguf_t *file, const gguf_item_t *item,
+                             tensor_t **out_tensor)
 {
-    tensor_t *tensor = NULL;
-    void *elements = NULL;
-    TRY(tensor_make(ctx, dense, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &elements);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
+    const gguf_type_t *type = item->type;
+    const grouping_t *grouping = type->grouping;
+    const size_t n = item->info.n_bytes / (size_t)type->n_bytes;
+    const size_t n_codes = n * (size_t)type->block;
+    const size_t n_scales = n_codes / (size_t)grouping->group * dtype_size(grouping->scale);
+    parts_t parts = {.type = type, .blocks = file->bytes + item->info.offset};
+    status_t status = context_get(ctx, n_codes, "codes of a tensor", &parts.codes);
+    if (status == STATUS_OK) status = context_get(ctx, n_scales, "scales", &parts.scales);
+    if (status == STATUS_OK) status = context_get(ctx, n_scales, "minima", &parts.minima);
+    if (status == STATUS_OK) {
+        const bool has_minima = grouping->offset == GROUPING_MINIMA;
+        threads_share(threads_for(ctx, (int64_t)n_codes), (int64_t)n, unpack_blocks, &parts);
+        status = tensor_grouped(ctx, grouping, item->info.rank, item->info.sizes, parts.codes,
+                                parts.scales, has_minima ? parts.minima : NULL, out_tensor);
     }
-    const size_t n_bytes = item->info.n_bytes;
-    if (n_bytes > 0 && item->type->widen != NULL) {
-        widening_t widening = {item->type, file->bytes + item->info.offset, elements};
-        const int64_t n = (int64_t)(n_bytes / (size_t)item->type->n_bytes);
-        threads_share(threads_for(ctx, n * item->type->block), n, widen_blocks, &widening);
-    } else if (n_bytes > 0) {
-        memcpy(elements, file->bytes + item->info.offset, n_bytes);
-    }
-    return tensor_give(ctx, tensor, out_tensor);
+    context_put(ctx, parts.codes);
+    context_put(ctx, parts.scales);
+    context_put(ctx, parts.minima);
+    return status;
 }
 
 status_t gguf_tensor(context_t *ctx, const gguf_t *file, const char *name, tensor_t **out_tensor)
@@ -229,8 +235,11 @@ status_t gguf_tensor(context_t *ctx, const gguf_t *file, const char *name, tenso
              file->path, info->type);
     TRY(tensor_check(ctx, "gguf_tensor", info->dtype, info->rank, info->sizes));
     tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
-    const bool is_shared = item->type->widen == NULL && info->n_bytes > 0 &&
-                           info->offset % dtype_size(info->dtype) == 0;
-    if (is_shared) return file_tensor(ctx, file->mapping, info->offset, &dense, out_tensor);
-    return copy_elements(ctx, file, item, &dense, out_tensor);
+    if (info->n_bytes == 0)
+        return tensor_zeros(ctx, info->dtype, info->rank, info->sizes, out_tensor);
+    if (item->type->unpack != NULL) return make_grouped(ctx, file, item, out_tensor);
+    if (info->offset % dtype_size(info->dtype) == 0)
+        return file_tensor(ctx, file->mapping, info->offset, &dense, out_tensor);
+    return tensor_from(ctx, info->dtype, info->rank, info->sizes, file->bytes + info->offset,
+                       out_tensor);
 }

@@ -83,7 +83,9 @@ status_t gguf_text(context_t *ctx, const gguf_t *file, const char *key, const ch
 
 /* Reads a tensor. Elements that are numbers (F32, F16, BF16, F64, I8 to I64) stay in the mapped
  * file; they are copied only if their offset is not aligned. Quantised elements (Q8_0, Q4_0, Q4_1,
- * Q5_0, Q5_1, Q4_K, Q5_K, Q6_K) become exactly the f32 numbers that the format defines.
+ * Q5_0, Q5_1, Q4_K, Q5_K, Q6_K) become an mkldnn tensor of a grouped format (tensor_grouped), whose
+ * elements are exactly the f32 numbers that GGUF defines. Q4_0, Q4_1 and Q4_K have codes of 4 bits,
+ * the others of 8.
  * INVALID_ARGUMENT for an unknown name. UNSUPPORTED for other types. */
 status_t gguf_tensor(context_t *ctx, const gguf_t *file, const char *name, tensor_t **out_tensor)
     TESSERA_API(gguf_tensor);

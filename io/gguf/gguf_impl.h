@@ -11,8 +11,11 @@ typedef struct gguf_type {
     uint32_t number; /* in the file */
     const char *name;
     int block, n_bytes;
-    dtype_t dtype; /* F32 if `widen` is set; NONE: not supported */
-    void (*widen)(const unsigned char *block, float *out_elements);
+    dtype_t dtype; /* F32 if `unpack` is set; NONE: not supported */
+    /* Writes the codes of a block, and the scales and minima of its groups, as tensor_grouped takes
+     * them. */
+    void (*unpack)(const unsigned char *block, uint8_t *codes, void *scales, void *minima);
+    const grouping_t *grouping;
 } gguf_type_t;
 
 /* Finds a type by its number; NULL if it is unknown. */

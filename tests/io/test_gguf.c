@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "io/gguf/gguf.h"
+#include "tensor/convert/convert.h"
 #include "tensor/tensor_impl.h"
 
 /* Written by the format's own package: gguf_files.py. */
@@ -117,11 +118,15 @@ static void numbers_of_quantised_blocks_are_those_of_the_formats_own_package(voi
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         char name[32];
         float read[3 * 256], wanted[3 * 256];
-        tensor_t *tensor = NULL, *values = NULL;
+        tensor_t *grouped = NULL, *tensor = NULL, *values = NULL;
+        grouping_t grouping;
         const gguf_info_t *info = gguf_find(file, types[i]);
         snprintf(name, sizeof name, "%s.values", types[i]);
-        CHECK_OK(ctx, gguf_tensor(ctx, file, types[i], &tensor));
+        CHECK_OK(ctx, gguf_tensor(ctx, file, types[i], &grouped));
         CHECK_OK(ctx, gguf_tensor(ctx, file, name, &values));
+        CHECK_OK(ctx, to_dense(ctx, grouped, &tensor));
+        assert_true(format_grouping(&tensor_info(grouped)->format, &grouping));
+        assert_int_equal(grouping.bits, types[i][1] == '4' ? 4 : 8);
         assert_string_equal(info->type, types[i]);
         assert_true(info->is_quantized && info->dtype == DTYPE_F32);
         assert_true(shape_equal(tensor_rank(tensor), tensor_sizes(tensor), SHAPE(3, 256)));
@@ -130,6 +135,7 @@ static void numbers_of_quantised_blocks_are_those_of_the_formats_own_package(voi
         assert_memory_equal(read, wanted, sizeof read);
         tensor_release(values);
         tensor_release(tensor);
+        tensor_release(grouped);
     }
     gguf_close(file);
 }

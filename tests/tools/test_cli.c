@@ -290,29 +290,6 @@ static void info_lists_variables_and_operators(void **state)
 }
 
 /* The script that makes the files has the expected names, types and sizes. */
-static void info_lists_what_is_in_a_file_of_weights(void **state)
-{
-    (void)state;
-#ifdef TESSERA_HAVE_SAFETENSORS
-    static const char types[] = "info " TESSERA_SOURCE_DIR "/tests/io/types.safetensors";
-    check(types, 0, NULL, "types.safetensors: 16 tensors, 99 bytes\n");
-    check(types, 0, NULL, "\n\"format\" = \"pt\"\n");
-    check(types, 0, NULL, "\nBF16  [1,2]      4  \"bfloat16\"\n");
-    check(types, 0, NULL, "\nF32   []         4  \"number\"\n");
-    check(types, 0, NULL, "\nI16   [0,4]      0  \"nothing\"\n");
-    check(types, 0, NULL, "\"\\\"\\\\\\n\\u001f\xc3\xbc\"\n"); /* a name takes one line */
-    check("info " TESSERA_SOURCE_DIR "/tests/io/foreign.safetensors", 0, NULL,
-          "\n\"F8_E4M3\" (not read)  [3]        3  \"float8\"\n");
-    write_file("broken.safetensors", "12345678{");
-    check("info broken.safetensors", 1, "broken.safetensors", NULL);
-#endif
-    check("info missing.safetensors", 1, "missing.safetensors", NULL);
-    check("info file.onnx", 2, "\"file.onnx\" is not FILE.safetensors", NULL);
-    check("info .safetensors", 2, "\".safetensors\" is not FILE.safetensors", NULL);
-    check("info --ops a.safetensors", 2, "--ops must not be combined with a file, a.safetensors",
-          NULL);
-}
-
 /* Names of instruction sets, and the text that oneDNN logs for each. A name that is the beginning
  * of another one comes after it. */
 static const char *const isas[][2] = {
@@ -773,7 +750,6 @@ int main(void)
         cmocka_unit_test(diff_names_the_first_node_beyond_the_tolerance),
         cmocka_unit_test(diff_takes_two_modes_that_run_operator_by_operator),
         cmocka_unit_test(info_lists_variables_and_operators),
-        cmocka_unit_test(info_lists_what_is_in_a_file_of_weights),
         cmocka_unit_test(the_isa_is_the_one_that_onednn_logs),
         cmocka_unit_test(outputs_are_saved_and_compared),
         cmocka_unit_test(sizes_are_chosen_where_they_are_open),

@@ -15,7 +15,7 @@
 #define NAME "info"
 
 static const args_command_t command = {.name = NAME,
-                                       .operands = "[FILE.safetensors]",
+                                       .operands = "[FILE.safetensors | FILE.gguf]",
                                        .min_operands = 0,
                                        .max_operands = 1,
                                        .example = "tessera info --ops",
@@ -117,11 +117,15 @@ static status_t print_info(context_t *ctx, bool has_operators)
     return print_operators(ctx);
 }
 
-static bool is_safetensors(const char *path)
+static bool ends_in(const char *path, const char *ending)
 {
-    static const char ending[] = ".safetensors";
-    size_t length = strlen(path), of_ending = sizeof ending - 1;
+    const size_t length = strlen(path), of_ending = strlen(ending);
     return length > of_ending && strcmp(path + length - of_ending, ending) == 0;
+}
+
+static status_t print_file(context_t *ctx, const char *path)
+{
+    return ends_in(path, ".gguf") ? info_gguf(ctx, path) : info_file(ctx, path);
 }
 
 int command_info(int argc, char **argv)
@@ -135,12 +139,12 @@ int command_info(int argc, char **argv)
     const char *path = operands.n > 0 ? operands.items[0] : NULL;
     if (path != NULL && has_operators)
         return args_usage_error(NAME, "--ops must not be combined with a file, %s", path);
-    if (path != NULL && !is_safetensors(path))
-        return args_usage_error(NAME, "\"%s\" is not FILE.safetensors", path);
+    if (path != NULL && !ends_in(path, ".safetensors") && !ends_in(path, ".gguf"))
+        return args_usage_error(NAME, "\"%s\" is not FILE.safetensors or FILE.gguf", path);
     context_t *ctx = NULL;
     status_t status = stop_create(NULL, &ctx);
     if (status == STATUS_OK)
-        status = path != NULL ? info_file(ctx, path) : print_info(ctx, has_operators);
+        status = path != NULL ? print_file(ctx, path) : print_info(ctx, has_operators);
     bool is_done = session_check(NAME, ctx, status);
     stop_destroy(ctx);
     return is_done ? EXIT_DONE : EXIT_FAILED;

@@ -33,22 +33,20 @@ static status_t print_metadata(context_t *ctx, const safetensors_t *file)
     return STATUS_OK;
 }
 
-/* Writes "[64,3,7,7]", or "[]" for a scalar. */
-static const char *sizes_text(const safetensors_info_t *info, char *out_text, size_t capacity)
+const char *info_sizes(int rank, const int64_t *sizes, char *out_text)
 {
-    size_t length = (size_t)snprintf(out_text, capacity, "[");
-    for (int i = 0; i < info->rank; i++)
-        length += (size_t)snprintf(out_text + length, capacity - length, "%s%" PRId64,
-                                   i > 0 ? "," : "", info->sizes[i]);
-    snprintf(out_text + length, capacity - length, "]");
+    size_t length = (size_t)snprintf(out_text, INFO_SIZES_MAX, "[");
+    for (int i = 0; i < rank; i++)
+        length += (size_t)snprintf(out_text + length, INFO_SIZES_MAX - length, "%s%" PRId64,
+                                   i > 0 ? "," : "", sizes[i]);
+    snprintf(out_text + length, INFO_SIZES_MAX - length, "]");
     return out_text;
 }
 
 static status_t print_tensors(context_t *ctx, const safetensors_t *file)
 {
     static const char *const columns[] = {"<type", "<sizes", ">bytes", "<name"};
-    enum { NUMBER_MAX = 21 };
-    char sizes[TENSOR_MAX_RANK * NUMBER_MAX + 2];
+    char sizes[INFO_SIZES_MAX];
     table_t table;
     table_begin(ctx, &table, 4, columns);
     status_t status = STATUS_OK;
@@ -62,7 +60,7 @@ static status_t print_tensors(context_t *ctx, const safetensors_t *file)
             table_cell(&table, "%s (not read)", text_string(&type));
         else
             table_cell(&table, "%s", info->type);
-        table_cell(&table, "%s", sizes_text(info, sizes, sizeof sizes));
+        table_cell(&table, "%s", info_sizes(info->rank, info->sizes, sizes));
         table_cell(&table, "%zu", info->n_bytes);
         table_cell(&table, "%s", text_string(&name));
         text_clear(&type);

@@ -34,7 +34,7 @@ static const command_t commands[] = {
     {"diff", command_diff, "find the first node whose result differs between two modes"},
     {"audit", command_audit, "count the reorders in a oneDNN verbose log of any program"},
     {"info", command_info,
-     "print versions, threads, environment, operators; or a .safetensors file"},
+     "print versions, threads, environment, operators; or a .safetensors or .gguf file"},
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
