@@ -68,5 +68,7 @@
 #include "io/onnx/onnx.h"
 #include "io/safetensors/checkpoint.h"
 #include "io/safetensors/safetensors.h"
+#include "io/text/chat.h"
+#include "io/text/tokenizer.h"
 
 #endif

@@ -1,5 +1,5 @@
 # Dependencies: oneDNN, OpenMP, hwloc, xxhash.h, threads; and for optional parts of io and train
-# protobuf-c with ONNX's schema, jansson, libpng, libjpeg and Open MPI.
+# protobuf-c with ONNX's schema, jansson, PCRE2, libpng, libjpeg and Open MPI.
 
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(Threads REQUIRED)
@@ -76,6 +76,9 @@ tessera_part(ONNX "libprotobuf-c, protoc-c and onnx/onnx.proto" PROTOBUF_C_FOUND
 
 pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson)
 tessera_part(SAFETENSORS "jansson" JANSSON_FOUND)
+
+pkg_check_modules(PCRE2 QUIET IMPORTED_TARGET libpcre2-8)
+tessera_part(PCRE "libpcre2-8" PCRE2_FOUND)
 
 find_package(PNG QUIET)
 tessera_part(PNG "libpng" PNG_FOUND)

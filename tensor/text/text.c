@@ -66,19 +66,28 @@ void text_append(text_t *text, const char *format, ...)
     }
 }
 
+int text_character(const char *bytes, size_t n)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    if (*at < 0x80) return 1;
+    if (*at < 0xc2 || *at > 0xf4) return -1;
+    const int length = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : 2;
+    /* Limits of the second byte exclude overlong forms, surrogates and numbers above U+10FFFF. */
+    const unsigned char least = *at == 0xe0 ? 0xa0 : *at == 0xf0 ? 0x90 : 0x80;
+    const unsigned char most = *at == 0xed ? 0x9f : *at == 0xf4 ? 0x8f : 0xbf;
+    for (int i = 1; i < length; i++)
+        if ((size_t)i == n || at[i] < (i == 1 ? least : 0x80) || at[i] > (i == 1 ? most : 0xbf))
+            return -i;
+    return length;
+}
+
 /* Number of bytes of the character at `at`; 0 if it must be escaped. This is so for control
- * characters (U+0000 to U+001F, U+007F to U+009F, except newline and tab) and for invalid UTF-8
- * (overlong, surrogates, above U+10FFFF). */
+ * characters (U+0000 to U+001F, U+007F to U+009F, except newline and tab) and for invalid UTF-8. */
 static int shown_bytes(const unsigned char *at)
 {
     if (*at < 0x80) return (*at >= 0x20 && *at != 0x7f) || *at == '\n' || *at == '\t' ? 1 : 0;
-    const int n = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : 2;
-    if (*at < 0xc2 || *at > 0xf4) return 0;
-    for (int i = 1; i < n; i++)
-        if ((at[i] & 0xc0) != 0x80) return 0;
-    if (*at == 0xc2 && at[1] < 0xa0) return 0;
-    if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] >= 0xa0)) return 0;
-    return (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] >= 0x90) ? 0 : n;
+    const int n = text_character((const char *)at, strnlen((const char *)at, 4));
+    return n < 0 || (*at == 0xc2 && at[1] < 0xa0) ? 0 : n;
 }
 
 size_t text_escape(const char *string, char *out, size_t room)

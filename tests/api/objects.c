@@ -43,6 +43,7 @@ static struct {
     parallel_t *parallel;
     safetensors_t *safetensors;
     gguf_t *gguf;
+    tokenizer_t *tokenizer;
     file_mapping_t *mapping;
     file_writer_t *writer;
     text_t text;
@@ -200,6 +201,43 @@ static void make_gguf(void)
     gguf_open(made.ctx, "x.gguf", &made.gguf);
 }
 
+static void put_text(FILE *file, const char *text)
+{
+    const uint64_t length = strlen(text);
+    fwrite(&length, 8, 1, file);
+    fwrite(text, 1, length, file);
+}
+
+/* A tokenizer with one token, "a", and a chat template. */
+static void make_tokenizer(void)
+{
+    static const uint32_t version = 3, string = 8, array = 9;
+    static const uint64_t counts[2] = {0, 3}, one = 1;
+    gguf_t *vocabulary = NULL;
+    FILE *file = fopen("tokenizer.gguf", "wb");
+    if (file == NULL) return;
+    fwrite("GGUF", 1, 4, file);
+    fwrite(&version, 4, 1, file);
+    fwrite(counts, 8, 2, file);
+    put_text(file, "tokenizer.ggml.model");
+    fwrite(&string, 4, 1, file);
+    put_text(file, "llama");
+    put_text(file, "tokenizer.ggml.tokens");
+    fwrite(&array, 4, 1, file);
+    fwrite(&string, 4, 1, file);
+    fwrite(&one, 8, 1, file);
+    put_text(file, "a");
+    put_text(file, "tokenizer.chat_template");
+    fwrite(&string, 4, 1, file);
+    put_text(file, "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
+                   "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if "
+                   "add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}");
+    fclose(file);
+    if (gguf_open(made.ctx, "tokenizer.gguf", &vocabulary) == STATUS_OK)
+        tokenizer_create(made.ctx, vocabulary, &made.tokenizer);
+    gguf_close(vocabulary);
+}
+
 void objects_make(void)
 {
     const allocator_t allocator = {.get = get, .put = put};
@@ -216,6 +254,7 @@ void objects_make(void)
     dispatch_select(ctx, ops_find("relu"), NULL, 1, made.info_list, POLICY_AUTO, &made.prepared);
     safetensors_open(ctx, "net.safetensors", &made.safetensors);
     make_gguf();
+    make_tokenizer();
     file_map(ctx, "net.safetensors", &made.mapping);
     file_write_begin(ctx, "written", &made.writer);
     made.text.ctx = ctx;
@@ -261,9 +300,9 @@ static const char *pick_text(unsigned choice)
     static char path[300];
     if (path[0] == '\0') memset(path, 'n', sizeof path - 1);
     static const char *const texts[] = {
-        "forward", "weight",   "x",      "0.weight", "net.safetensors",
-        "x.gguf",  "relu",     "aBcd8b", "0",        "net.tessera",
-        "x.npy",   "\x1b[31m", "",       "a.b",      "\xff\xfe"};
+        "forward",        "weight", "x",      "0.weight", "net.safetensors", "x.gguf",
+        "tokenizer.gguf", "relu",   "aBcd8b", "0",        "net.tessera",     "x.npy",
+        "\x1b[31m",       "",       "a.b",    "\xff\xfe"};
     const unsigned n = sizeof texts / sizeof texts[0];
     return choice % (n + 1) == n ? path : texts[choice % (n + 1)];
 }
@@ -274,6 +313,7 @@ static void *pick_pointer(const char *type, unsigned choice)
     static const pool_attrs_t pool = {.kernel = {2, 2, 2}};
     static const upsample_attrs_t upsample = {.size = {4, 4}};
     static const loader_options_t loader_options = {.batch = 1};
+    static const chat_message_t messages[OBJECTS_ARRAY] = {{"user", "a"}};
     static uint64_t generator[4] = {1}; /* some functions write it */
     static const char *const passes[] = {"dead_code", NULL};
     const unsigned n = choice % KINDS;
@@ -300,6 +340,8 @@ static void *pick_pointer(const char *type, unsigned choice)
         {"parallel_t *", made.parallel},
         {"safetensors_t *", made.safetensors},
         {"gguf_t *", made.gguf},
+        {"tokenizer_t *", made.tokenizer},
+        {"chat_message_t *", messages},
         {"file_mapping_t *", made.mapping},
         {"file_writer_t *", made.writer},
         {"text_t *", &made.text},

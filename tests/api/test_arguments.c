@@ -267,7 +267,7 @@ static bool is_optional(const call_t *call, int argument)
         "op_matmul_integer:34 op_quantize:3 op_repeat_interleave:3 op_requantize:34 "
         "op_rms_norm:3 op_rnn:23 op_roll:4 op_scaled_dot_product_attention:4 op_slice_by:23 "
         "op_unique:2567 plan_create:2 parallel_broadcast:23 parallel_sum:3 prepared_decline:01 "
-        "safetensors_save:3 store_trim:2 store_verify:1 tape_backward:3 "
+        "safetensors_save:3 store_trim:2 store_verify:1 tape_backward:3 tokenizer_decode:5 "
         "tensor_borrow:4 trainer_step:56 zoo_create:4 ";
     const char *type = call->takes[argument].type;
     if (strcmp(type, "context_t *") == 0 || strstr(type, "void *") != NULL) return true;
