@@ -6,8 +6,8 @@
 #include "train/optimizer_impl.h"
 
 static const char lr_key[] = "lr";
-static const char step_key[] =
-    "step"; /* number of the optimizer's steps; after a parameter's name, of its updates */
+/* number of the optimizer's steps; after a parameter's name, of its updates */
+static const char step_key[] = "step";
 
 /* ---- export ---- */
 

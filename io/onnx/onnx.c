@@ -466,8 +466,8 @@ static status_t import_node(onnx_node_t *node)
              onnx_path_of(node->proto));
     sym_origin(onnx->ctx, origin);
     const status_t status = node->op->import(node), calculated = sym_status(onnx->ctx);
-    return calculated != STATUS_OK ? calculated
-                                   : status; /* report the first error, not its consequence */
+    /* report the first error, not its consequence */
+    return calculated != STATUS_OK ? calculated : status;
 }
 
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)

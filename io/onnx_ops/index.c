@@ -37,8 +37,8 @@ status_t onnx_import_non_zero(onnx_node_t *node)
 /* Reductions: sums and products since opset 16, maximum and minimum since 18. */
 static status_t read_reduction(onnx_node_t *node, int *out_reduction)
 {
-    static const char *const names[] = {"none", "add", "mul",
-                                        "max",  "min", NULL}; /* as scatter_reduction_t */
+    /* as scatter_reduction_t */
+    static const char *const names[] = {"none", "add", "mul", "max", "min", NULL};
     static const char *const first_names[] = {"none", "add", "mul", NULL};
     *out_reduction = SCATTER_NONE;
     if (node->opset < 16) return STATUS_OK;

@@ -114,8 +114,8 @@ static status_t read_value(onnx_node_t *node, double *out_value, bool *out_is_ex
 
 status_t onnx_import_pad(onnx_node_t *node)
 {
-    static const char *const modes[] = {"constant", "reflect", "edge", "wrap",
-                                        NULL}; /* as pad_mode_t */
+    /* as pad_mode_t */
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap", NULL};
     const int rank = onnx_input_info(node, 0).rank;
     padding_t padding = {0};
     int64_t dims[TENSOR_MAX_RANK];
