@@ -31,11 +31,13 @@ static bool count_copy(const taps_t *t, int64_t strip, taps_shape_t *s, int64_t 
 bool taps_describe(const taps_t *t, taps_shape_t *s)
 {
     int64_t reach = 0, n = 0;
-    *s = (taps_shape_t){.phases = t->stride[2]};
+    *s = (taps_shape_t){0};
+    s->phases = t->is_blocked && t->stride[2] <= TAPS_MOST_STEP ? 1 : t->stride[2];
+    s->step = t->stride[2] / s->phases;
     if (!multiply(t->kernel[1] - 1, t->dilation[1], &reach) ||
         !multiply(t->kernel[2] - 1, t->dilation[2], &reach))
         return false;
-    s->width = reach / t->stride[2] + round_up(t->out[2], LANES);
+    s->width = reach / s->phases + round_up(t->out[2], LANES) * s->step;
     if (!multiply(t->group_channels * t->kernel[0], t->kernel[1], &s->n_taps) ||
         !multiply(s->n_taps, t->kernel[2], &s->n_taps) || !count_copy(t, 1, s, &n) ||
         (size_t)n * sizeof(float) > TAPS_MOST_BYTES)
@@ -64,6 +66,7 @@ size_t taps_scratch(const taps_t *t, int n_threads)
 }
 
 static taps_row_loop_t *const loops[ISA_COUNT] = ISA_TABLE(taps);
+static taps_row_loop_t *const block_loops[ISA_COUNT] = ISA_TABLE(taps_blocks);
 
 typedef struct run {
     const taps_t *taps;
@@ -71,28 +74,32 @@ typedef struct run {
     taps_row_loop_t *loop;
     int32_t *offsets;
     char *copies;
-    int64_t n, n_threads;
+    int64_t n;
+    int64_t lanes;    /* outputs that are adjacent in the result */
+    int64_t of_group; /* outputs of a group, or blocks of them */
 } run_t;
 
+/* Finds the offset of each tap, in the order of the weight's elements. */
 static void find_offsets(const run_t *run)
 {
     const taps_t *t = run->taps;
     const taps_shape_t *s = run->shape;
-    int32_t *offset = run->offsets;
-    for (int64_t plane = 0; plane < t->group_channels * t->kernel[0]; plane++)
-        for (int64_t r = 0; r < t->kernel[1]; r++)
-            for (int64_t i = 0; i < t->kernel[2]; i++) {
-                const int64_t row = plane * s->rows + r * t->dilation[1];
-                const int64_t at = i * t->dilation[2];
-                *offset++ = (int32_t)((row * s->phases + at % s->phases) * s->width +
-                                      at / s->phases);
-            }
+    const int64_t n_channels = t->group_channels, window = s->n_taps / n_channels;
+    for (int64_t c = 0; c < n_channels; c++)
+        for (int64_t i = 0; i < window; i++) {
+            const int64_t of_row = i / t->kernel[2];
+            const int64_t plane = c * t->kernel[0] + of_row / t->kernel[1];
+            const int64_t row = plane * s->rows + of_row % t->kernel[1] * t->dilation[1];
+            const int64_t at = i % t->kernel[2] * t->dilation[2];
+            run->offsets[t->is_blocked ? i * n_channels + c : c * window + i] =
+                (int32_t)((row * s->phases + at % s->phases) * s->width + at / s->phases);
+        }
 }
 
 /* Copies a row of x, phase by phase (taps_shape_t). x is NULL for a row outside the image. */
 static void copy_row(const taps_t *t, const taps_shape_t *s, const float *x, float *to)
 {
-    const int64_t stride = t->stride[2], width = s->width, padding = t->padding[2];
+    const int64_t stride = s->phases, width = s->width, padding = t->padding[2];
     if (x == NULL) {
         memset(to, 0, (size_t)(s->phases * width) * sizeof *to);
         return;
@@ -144,14 +151,15 @@ static void run_strip(const run_t *run, int64_t item, float *copy)
     taps_row_t row = {.taps = t,
                       .offsets = run->offsets,
                       .n_taps = s->n_taps,
-                      .first = group * t->group_outputs,
-                      .last = (group + 1) * t->group_outputs,
+                      .first = group * run->of_group,
+                      .last = (group + 1) * run->of_group,
                       .x = copy,
-                      .out_step = out_plane};
-    row.out = t->out_values + (n * t->groups * t->group_outputs + row.first) * out_plane +
-              (d * t->out[1] + p) * t->out[2];
+                      .step = s->step,
+                      .out_step = out_plane * run->lanes};
+    row.out = t->out_values + (n * t->groups * run->of_group + row.first) * row.out_step +
+              (d * t->out[1] + p) * t->out[2] * run->lanes;
     copy_strip(run, n, group, d, p, copy);
-    for (int64_t r = p; r < last; r++, row.out += t->out[2]) {
+    for (int64_t r = p; r < last; r++, row.out += t->out[2] * run->lanes) {
         run->loop(&row);
         row.x += t->stride[1] * s->phases * s->width;
     }
@@ -164,16 +172,31 @@ static void run_strips(void *user, int64_t first, int64_t last, int member)
     for (int64_t i = first; i < last; i++) run_strip(run, i, copy);
 }
 
+/* Makes the strips shorter if there are too few for all threads. */
+static void divide(const taps_t *t, int n_threads, taps_shape_t *s)
+{
+    const int64_t n_planes = t->n_images * t->groups * t->out[0];
+    const int64_t n_wanted = (n_threads + n_planes - 1) / n_planes;
+    taps_shape_t shorter = *s;
+    int64_t n = 0;
+    if (s->n_strips >= n_wanted) return;
+    if (!count_copy(t, (t->out[1] + n_wanted - 1) / n_wanted, &shorter, &n)) return;
+    shorter.n_strips = (t->out[1] + shorter.strip - 1) / shorter.strip;
+    *s = shorter;
+}
+
 void taps_run(const taps_t *taps, isa_t isa, int n_threads, void *scratch)
 {
     taps_shape_t shape;
     if (!taps_describe(taps, &shape)) return;
+    divide(taps, n_threads, &shape);
     run_t run = {.taps = taps,
                  .shape = &shape,
-                 .loop = loops[isa],
+                 .loop = taps->is_blocked ? block_loops[isa] : loops[isa],
                  .offsets = scratch,
                  .copies = (char *)scratch + shape.offset_bytes,
-                 .n_threads = n_threads};
+                 .lanes = taps->is_blocked ? isa_lanes(isa) : 1};
+    run.of_group = (taps->group_outputs + run.lanes - 1) / run.lanes;
     run.n = taps->n_images * taps->groups * taps->out[0] * shape.n_strips;
     find_offsets(&run);
     threads_share_members(n_threads, run.n, run_strips, &run);

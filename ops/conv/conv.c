@@ -261,13 +261,21 @@ static status_t conv_run_native(context_t *ctx, const prepared_t *prepared, void
 static const kernel_t native = {
     .name = "native", .prepare = conv_prepare_native, .run = conv_run_native};
 static const kernel_t *const kernels_1d[] = {&conv_taps, &conv_rows, &onednn, &native, NULL};
-static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4,
-                                             &conv_winograd_2, &conv_winograd_training,
-                                             &conv_parities,   &conv_depthwise,
-                                             &conv_groups,     &conv_pointwise,
-                                             &conv_strassen,   &conv_taps,
-                                             &conv_rows,       &onednn,
-                                             &native,          NULL};
+static const kernel_t *const kernels_2d[] = {&conv_winograd_6,
+                                             &conv_winograd_4,
+                                             &conv_winograd_2,
+                                             &conv_winograd_training,
+                                             &conv_parities,
+                                             &conv_depthwise,
+                                             &conv_groups,
+                                             &conv_pointwise,
+                                             &conv_strassen,
+                                             &conv_taps,
+                                             &conv_rows,
+                                             &conv_taps_blocks,
+                                             &onednn,
+                                             &native,
+                                             NULL};
 static const kernel_t *const kernels_3d[] = {&conv_taps, &onednn, &native, NULL};
 
 /* ---- gradients ---- */

@@ -42,6 +42,7 @@ tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 /* Kernels of conv_depthwise.c, conv_pointwise.c, conv_rows.c and conv_taps.c. */
 extern const kernel_t conv_depthwise, conv_groups, conv_pointwise, conv_strassen, conv_rows;
 extern const kernel_t conv_taps;
+extern const kernel_t conv_taps_blocks;
 
 /* Kernel of conv_tiling.c, for transposed convolutions. */
 extern const kernel_t conv_transpose_tiling;

@@ -31,7 +31,7 @@ static bool is_normed(const opdef_t *op)
 /* Minimum number of results in an image. So many results are summed at the same time; with fewer,
  * each addition waits for the one before it. */
 #define LEAST_RESULTS 7
-#define LEAST_INPUTS 64 /* with fewer inputs, storing results dominates; oneDNN stores faster */
+#define LEAST_INPUTS 32 /* with fewer inputs, storing results dominates; oneDNN stores faster */
 
 /* Measured: sums run at SHARE of the peak (the default estimate is 0.9), and storing a result takes
  * as long as the products with LEAVING input channels. */

@@ -1,11 +1,16 @@
-/* Convolutions with few output or input channels and any windows. A vector holds adjacent elements
- * of the result's last dimension. oneDNN's vectors hold output channels, so a single output would
- * use one of eight lanes. */
+/* Convolutions with few output or input channels and any windows. In kernel `taps` a vector holds
+ * adjacent elements of the result's last dimension. oneDNN's vectors hold output channels, so a
+ * single output would use one of eight lanes. Kernel `taps_blocks` is for many outputs of few
+ * inputs, as in the first layer of a network: its vectors are blocks of outputs, and its weight has
+ * format Acdb16a, as in oneDNN's kernels. */
+#include <string.h>
+
 #include "kernels/conv/taps_impl.h"
 
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_impl.h"
+#include "ops/walk_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads/threads_impl.h"
 
@@ -13,6 +18,11 @@ enum { X, WEIGHT, BIAS };
 
 #define MOST_OUTPUTS 64 /* in a group; with more outputs, vectors of channels are as fast */
 #define FEW_OUTPUTS 15  /* the limit if oneDNN need not reorder: it fills two vectors then */
+
+#define MOST_INPUTS 4 /* for blocks of outputs; with more, oneDNN uses blocks of inputs, too */
+#define SHARE_OF_BLOCKS                                                                            \
+    0.91 /* measured share of the peak; oneDNN's kernel needs OpenMP as well                       \
+          */
 
 /* If the last dimension is 1, moves the windows to it: sizes [L, 1] become [1, L]. */
 static void squeeze(taps_t *t)
@@ -58,7 +68,7 @@ static bool is_blocked(const op_call_t *call)
 }
 
 /* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs. */
-static const char *check(const op_call_t *call, const prepared_t *prepared)
+static const char *check_common(const op_call_t *call, const prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
     if (call->per_op) return "oneDNN alone under policy per_op";
@@ -69,6 +79,13 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     for (int i = 0; i < post->n; i++)
         if (post->op[i].kind != POST_ELTWISE) return "a post-op with an operand";
     if (info_numel(&call->out[0]) == 0 || info_numel(call->in[WEIGHT]) == 0) return "empty";
+    return NULL;
+}
+
+static const char *check(const op_call_t *call, const prepared_t *prepared)
+{
+    const char *reason = check_common(call, prepared);
+    if (reason != NULL) return reason;
     if (call->in[WEIGHT]->sizes[0] / ((const conv_attrs_t *)call->attrs)->groups >
         (is_blocked(call) ? FEW_OUTPUTS : MOST_OUTPUTS))
         return "many outputs";
@@ -111,6 +128,81 @@ static status_t conv_taps_prepare(context_t *ctx, const op_call_t *call, prepare
     return STATUS_OK;
 }
 
+/* ---- blocks of outputs ---- */
+
+static const char *check_blocks(const op_call_t *call, const prepared_t *prepared)
+{
+    const tensor_info_t *weight = call->in[WEIGHT];
+    const char *reason = check_common(call, prepared);
+    if (reason != NULL) return reason;
+    if (weight->rank != 4 || ((const conv_attrs_t *)call->attrs)->groups != 1)
+        return "images and one group only";
+    if (weight->sizes[1] > MOST_INPUTS) return "many inputs";
+    return weight->sizes[0] <= FEW_OUTPUTS ? "few outputs" : NULL;
+}
+
+/* The weight [K][C][R][S] with blocks of outputs; the inputs of an element of the window are
+ * adjacent. */
+static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
+{
+    static const uint8_t inputs_inside[] = {0, 2, 3, 1};
+    format_t format = format_plain(weight->rank);
+    memcpy(format.order, inputs_inside, sizeof inputs_inside);
+    format.block_dims[format.n_blocks] = 0;
+    format.block_sizes[format.n_blocks++] = (uint16_t)lanes;
+    return info_mkldnn(weight, &format);
+}
+
+static status_t conv_taps_prepare_blocks(context_t *ctx, const op_call_t *call,
+                                         prepared_t *prepared)
+{
+    const char *reason = check_blocks(call, prepared);
+    if (reason != NULL) return prepared_decline(prepared, "taps_blocks: %s", reason);
+    const tensor_info_t *weight = call->in[WEIGHT];
+    const int lanes = isa_lanes(isa_best());
+    const format_t blocks = format_channel_blocks(4, lanes);
+    taps_t t = describe(call->in[X], weight, &call->out[0], call->attrs);
+    const int n_threads = threads_for(ctx, info_numel(&call->out[0]) * t.group_channels);
+    taps_shape_t shape;
+    t.is_blocked = true;
+    if (!taps_describe(&t, &shape))
+        return prepared_decline(prepared, "taps_blocks: the rows of a window are too long");
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_out(call, prepared, 0, &blocks));
+    prepared->in[WEIGHT] = blocked_weight(weight, lanes);
+    if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
+    prepared_set_scratch(prepared, taps_scratch(&t, n_threads));
+    const double flops = 2.0 * (double)info_numel(&call->out[0]) * (double)shape.n_taps;
+    prepared->cost_ns = cost_run(ctx, "taps", 0.9 / SHARE_OF_BLOCKS * flops,
+                                 (double)info_bytes(call->in[X]) +
+                                     (double)info_bytes(&prepared->out[0]));
+    return STATUS_OK;
+}
+
+static status_t conv_taps_run_blocks(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
+{
+    const conv_attrs_t *attrs = prepared->kernel_attrs;
+    const tensor_info_t *result = &prepared->out[0];
+    const post_rest_t all = {&attrs->post, 0};
+    post_rest_t rest = all;
+    taps_t t = describe(&prepared->in[X], &prepared->in[WEIGHT], result, attrs);
+    t.is_blocked = true;
+    t.x = in[X];
+    t.weight = in[WEIGHT];
+    t.bias = in[BIAS];
+    t.out_values = out[0];
+    t.is_clamped = attrs->post.n > 0 && post_is_clamp(&attrs->post.op[0], &t.lower, &t.upper);
+    rest.first = t.is_clamped;
+    if (rest.first < attrs->post.n) t.finish = post_finish;
+    t.user = &rest;
+    taps_run(&t, isa_best(), threads_for(ctx, info_numel(result) * t.group_channels), scratch);
+    if (!post_keep_zero(&all)) walk_zero_padding(result, out[0]);
+    return STATUS_OK;
+}
+
+/* ---- vectors of adjacent results ---- */
+
 static status_t conv_taps_run(context_t *ctx, const prepared_t *prepared, void *const *in,
                               void *const *out, void *scratch)
 {
@@ -133,3 +225,8 @@ const kernel_t conv_taps = {.name = "taps",
                             .run = conv_taps_run,
                             .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                      KERNEL_COMPETES};
+const kernel_t conv_taps_blocks = {.name = "taps_blocks",
+                                   .prepare = conv_taps_prepare_blocks,
+                                   .run = conv_taps_run_blocks,
+                                   .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
+                                            KERNEL_COMPETES};

@@ -215,6 +215,9 @@ static status_t pool_prepare_onednn(context_t *ctx, const op_call_t *call, prepa
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     if (!pool_is_average(call->op) && dtype_is_floating(x->dtype))
         return prepared_decline(prepared, "onednn: its maximum loses NaN and -inf");
+    if (x->dtype == DTYPE_F32 && info_numel(&call->out[0]) == x->sizes[0] * x->sizes[1])
+        return prepared_decline(prepared,
+                                "onednn: one mean of a channel is as fast without OpenMP");
     tensor_info_t src = *x, dst = call->out[0];
     onednn_problem_t problem = {.kind = ONEDNN_POOLING, .n_src = 1, .src = &src, .dst = &dst};
     problem.algorithm = !pool_is_average(call->op) ? ONEDNN_POOL_MAX

@@ -1,4 +1,4 @@
-/* Convolutions with few channels with each instruction set of the machine, compared with sums in
+/* Convolutions of few channels with each instruction set of the machine, compared with sums in
  * double. */
 #include "kernels/conv/taps_impl.h"
 
@@ -70,14 +70,20 @@ static void compare(const taps_t *t, const char *isa)
     assert_true(*out == AFTER);
 }
 
+static void set_out(taps_t *t)
+{
+    for (int d = 0; d < 3; d++)
+        t->out[d] = (t->in[d] + 2 * t->padding[d] - (t->kernel[d] - 1) * t->dilation[d] - 1) /
+                        t->stride[d] +
+                    1;
+}
+
 static void check(taps_t t)
 {
     const int64_t channels = t.groups * t.group_channels, outputs = t.groups * t.group_outputs;
     int64_t in = 1, out = 1, window = 1;
+    set_out(&t);
     for (int d = 0; d < 3; d++) {
-        t.out[d] = (t.in[d] + 2 * t.padding[d] - (t.kernel[d] - 1) * t.dilation[d] - 1) /
-                       t.stride[d] +
-                   1;
         in *= t.in[d];
         out *= t.out[d];
         window *= t.kernel[d];
@@ -101,6 +107,83 @@ static void check(taps_t t)
     free(x);
     free(weight);
     free(bias);
+    free(values);
+}
+
+/* Writes the weight [K][C][window] as [K / lanes][window][C][lanes], padded with zeros. */
+static float *block_weight(const taps_t *t, int64_t window, int64_t lanes)
+{
+    const int64_t n_blocks = (t->group_outputs + lanes - 1) / lanes, c = t->group_channels;
+    float *blocked = make(n_blocks * lanes * c * window);
+    memset(blocked, 0, (size_t)(n_blocks * lanes * c * window) * sizeof *blocked);
+    for (int64_t k = 0; k < t->group_outputs; k++)
+        for (int64_t i = 0; i < c * window; i++)
+            blocked[((k / lanes * window + i % window) * c + i / window) * lanes + k % lanes] =
+                t->weight[k * c * window + i];
+    return blocked;
+}
+
+/* Writes a result in blocks as a plain one. Padded outputs must be zero. */
+static void check_plain(const taps_t *t, int64_t plane, int64_t lanes, const float *blocked,
+                        float *out)
+{
+    const int64_t n_padded = (t->group_outputs + lanes - 1) / lanes * lanes;
+    for (int64_t n = 0; n < t->n_images; n++)
+        for (int64_t k = 0; k < n_padded; k++)
+            for (int64_t i = 0; i < plane; i++) {
+                const float value = blocked[n * n_padded * plane + k / lanes * plane * lanes +
+                                            i * lanes + k % lanes];
+                if (k < t->group_outputs)
+                    out[(n * t->group_outputs + k) * plane + i] = value;
+                else
+                    assert_true(value == 0.0f);
+            }
+}
+
+static void check_blocks(taps_t t)
+{
+    set_out(&t);
+    const int64_t window = t.kernel[0] * t.kernel[1] * t.kernel[2];
+    const int64_t plane = t.out[0] * t.out[1] * t.out[2];
+    const int64_t n_x = t.n_images * t.group_channels * t.in[0] * t.in[1] * t.in[2];
+    float *x = make(n_x), *bias = make(t.group_outputs);
+    float *weight = make(t.group_outputs * t.group_channels * window);
+    float *values = make(t.n_images * t.group_outputs * plane);
+    t.x = x;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int n_threads = 1; n_threads <= 3 && isa_has((isa_t)isa); n_threads++) {
+            const int64_t lanes = isa_lanes((isa_t)isa);
+            const int64_t n_padded = (t.group_outputs + lanes - 1) / lanes * lanes;
+            taps_t run = t;
+            run.is_blocked = true;
+            run.bias = t.bias = n_threads > 1 ? bias : NULL;
+            run.finish = t.finish = n_threads > 2 ? double_all : NULL;
+            t.weight = weight;
+            t.out_values = values;
+            float *packed = block_weight(&t, window, lanes);
+            float *made = make(t.n_images * n_padded * plane);
+            void *scratch = aligned_alloc(64, (taps_scratch(&run, n_threads) + 63) & ~(size_t)63);
+            assert_non_null(scratch);
+            run.weight = packed;
+            run.out_values = made;
+            taps_run(&run, (isa_t)isa, n_threads, scratch);
+            assert_true(made[t.n_images * n_padded * plane] == AFTER);
+            check_plain(&t, plane, lanes, made, values);
+            compare(&t, isa_name((isa_t)isa));
+            run.is_clamped = true;
+            run.lower = -0.1f;
+            run.upper = 0.25f;
+            run.finish = NULL;
+            taps_run(&run, (isa_t)isa, n_threads, scratch);
+            for (int64_t i = 0; i < t.n_images * n_padded * plane; i++)
+                assert_true(made[i] >= -0.1f && made[i] <= 0.25f);
+            free(scratch);
+            free(packed);
+            free(made);
+        }
+    free(x);
+    free(bias);
+    free(weight);
     free(values);
 }
 
@@ -178,6 +261,22 @@ static void windows_have_strides_dilations_groups_and_padding(void **state)
     check(depthwise);
 }
 
+static void outputs_are_summed_in_blocks(void **state)
+{
+    static const int64_t numbers[] = {1, 8, 16, 17, 33, 48};
+    (void)state;
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        for (int64_t stride = 1; stride <= 4; stride++)
+            for (int64_t width = 3; width < 40; width += 9) {
+                taps_t t = with(image(1 + width % 4, numbers[k], 11, width, 3, 3),
+                                PAIR(stride, stride), PAIR(1, 1), PAIR(1, 1));
+                t.n_images = 1 + stride % 2;
+                check_blocks(t);
+            }
+    check_blocks(with(image(3, 32, 60, 229, 7, 7), PAIR(2, 2), PAIR(1, 1), PAIR(3, 3)));
+    check_blocks(with(image(2, 20, 30, 33, 5, 4), PAIR(3, 2), PAIR(2, 3), PAIR(0, 1)));
+}
+
 /* One row of the window would be larger than the caches. */
 static void windows_that_are_too_long_are_refused(void **state)
 {
@@ -198,6 +297,7 @@ int main(void)
         cmocka_unit_test(channels_of_any_number_are_summed),
         cmocka_unit_test(rows_of_any_width_are_summed),
         cmocka_unit_test(windows_have_strides_dilations_groups_and_padding),
+        cmocka_unit_test(outputs_are_summed_in_blocks),
         cmocka_unit_test(windows_that_are_too_long_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
