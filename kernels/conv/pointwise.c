@@ -34,8 +34,8 @@ typedef struct run {
     int64_t tiles_at_once;
     int64_t tile_elements; /* elements of x in a tile */
     float *made;           /* n_threads buffers for gathered or normalized x, or NULL */
-    cut_t threads, parts;  /* parts: of a thread's tiles and groups */
-    int n_parts;           /* of a thread */
+    cut_t threads, parts;  /* `parts` cuts the tiles and groups of a thread */
+    int n_parts;           /* number of parts of a thread */
 } run_t;
 
 /* Divides tiles and groups of outputs into n parts. A part reads x of its tiles (`source` elements
