@@ -229,11 +229,12 @@ static status_t fill_model(const building_t *b, module_t *model)
     TRY(set_tensor(b, model, "", "token_embd.weight", s->n_vocabulary, s->width, false));
     TRY(set_tensor(b, model, "", "output_norm.weight", 0, s->width, false));
     TRY(set_tensor(b, model, "", "output.weight", s->n_vocabulary, s->width, true));
-    TRY(set_tables(b, model));
     TRY(module_create(b->ctx, "Layers", &layers));
     status_t status = module_set_child(b->ctx, model, "blk", layers);
     for (int i = 0; i < s->n_layers && status == STATUS_OK; i++) status = add_layer(b, layers, i);
     module_release(layers);
+    /* Layers have checked the lengths of heads. */
+    if (status == STATUS_OK) status = set_tables(b, model);
     if (status == STATUS_OK) status = decoder_set_forward(b->ctx, model);
     return status;
 }

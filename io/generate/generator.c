@@ -29,6 +29,9 @@ struct generator {
     int64_t pending;  /* the last of them if the model has not run it, or -1 */
     tensor_t *logits; /* of the last token that was run, or NULL */
     candidate_t *candidates;
+    tokenizer_t *tokenizer; /* NULL: the file has none */
+    tokenizer_stream_t stream;
+    int64_t n_told;           /* tokens of the sequence whose text generator_text has returned */
     int64_t recent[N_RECENT]; /* token i of the sequence is recent[i % N_RECENT] */
 };
 
@@ -121,6 +124,8 @@ static status_t fill(context_t *ctx, const char *path, const generator_options_t
     decoder_options_t decoder = {.cache_dtype = options->cache_dtype};
     TRY(gguf_open(ctx, path, &file));
     status_t status = choose_capacity(ctx, file, options->capacity, &decoder.capacity);
+    if (status == STATUS_OK && gguf_find_value(file, "tokenizer.ggml.model") != NULL)
+        status = tokenizer_create(ctx, file, &generator->tokenizer);
     if (status == STATUS_OK) status = open_model(ctx, file, &decoder, generator);
     gguf_close(file);
     TRY(status);
@@ -154,6 +159,7 @@ void generator_destroy(generator_t *generator)
     if (generator == NULL) return;
     const allocator_t allocator = generator->allocator;
     tensor_drop(generator->logits);
+    tokenizer_destroy(generator->tokenizer);
     module_release(generator->model);
     allocator_put(&allocator, generator->candidates);
     allocator_put(&allocator, generator);
@@ -242,6 +248,7 @@ status_t generator_feed(context_t *ctx, generator_t *generator, int64_t n, const
     TRY(run_pending(ctx, generator));
     TRY(run_tokens(ctx, generator, n, tokens, generator->length));
     remember(generator, n, tokens);
+    generator->n_told = generator->length;
     return STATUS_OK;
 }
 
@@ -283,9 +290,47 @@ status_t generator_reset(context_t *ctx, generator_t *generator, const sampling_
         TRY(sampler_check(ctx, sampling));
         generator->sampling = *sampling;
     }
-    generator->length = 0;
+    generator->length = generator->n_told = 0;
     generator->pending = -1;
+    generator->stream = (tokenizer_stream_t){.n_bytes = 0};
     return STATUS_OK;
+}
+
+const tokenizer_t *generator_tokenizer(const generator_t *generator)
+{
+    return generator != NULL ? generator->tokenizer : NULL;
+}
+
+status_t generator_text(context_t *ctx, generator_t *generator, text_t *text)
+{
+    if (generator == NULL) return context_null(ctx, "generator_text", "generator");
+    if (text == NULL) return context_null(ctx, "generator_text", "text");
+    if (generator->tokenizer == NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED, "generator_text: the file has no tokenizer");
+    REQUIRE(ctx, generator->length - generator->n_told <= N_RECENT,
+            "generator_text: %lld tokens were chosen since the last call, at most %d are possible",
+            (long long)(generator->length - generator->n_told), N_RECENT);
+    for (; generator->n_told < generator->length; generator->n_told++)
+        TRY(tokenizer_decode(ctx, generator->tokenizer, 1,
+                             &generator->recent[generator->n_told % N_RECENT], false,
+                             &generator->stream, text));
+    return STATUS_OK;
+}
+
+status_t generator_prompt(context_t *ctx, generator_t *generator, const char *prompt, bool is_chat)
+{
+    const tokenizer_options_t options = {.parses_special = is_chat, .adds_ends = !is_chat};
+    tensor_t *tokens = NULL;
+    const void *data = NULL;
+    if (generator == NULL) return context_null(ctx, "generator_prompt", "generator");
+    if (prompt == NULL) return context_null(ctx, "generator_prompt", "prompt");
+    if (generator->tokenizer == NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED, "generator_prompt: the file has no tokenizer");
+    TRY(tokenizer_encode(ctx, generator->tokenizer, prompt, &options, &tokens));
+    status_t status = tensor_data(ctx, tokens, &data);
+    if (status == STATUS_OK) status = generator_feed(ctx, generator, tensor_sizes(tokens)[0], data);
+    ops_drop(ctx, tokens);
+    return status;
 }
 
 int64_t generator_length(const generator_t *generator)

@@ -9,6 +9,7 @@
 #define TESSERA_IO_GENERATE_GENERATOR_H
 
 #include "io/generate/decoder.h"
+#include "io/text/tokenizer.h"
 
 TESSERA_BEGIN
 
@@ -57,6 +58,27 @@ status_t generator_step(context_t *ctx, generator_t *generator, int64_t *out_tok
  * again. */
 status_t generator_reset(context_t *ctx, generator_t *generator, const sampling_t *sampling)
     TESSERA_API(generator_reset);
+
+/* ---- text ---- */
+
+/* The file's tokenizer, borrowed; NULL: the file has none. */
+const tokenizer_t *generator_tokenizer(const generator_t *generator)
+    TESSERA_API(generator_tokenizer);
+
+/* Appends the tokens of a text to the sequence, with the token that begins a text if the model
+ * expects it. is_chat: the text is one of chat_text, in which "<|im_end|>" is a token.
+ * UNSUPPORTED       the file has no tokenizer
+ * INVALID_ARGUMENT  the text is empty or not UTF-8, or exceeds the capacity */
+status_t generator_prompt(context_t *ctx, generator_t *generator, const char *prompt, bool is_chat)
+    TESSERA_API(generator_prompt);
+
+/* Appends the text of the tokens that generator_step has chosen since the last call, or since the
+ * prompt: at most 64. A character is appended with its last byte.
+ * UNSUPPORTED  the file has no tokenizer */
+status_t generator_text(context_t *ctx, generator_t *generator, text_t *text)
+    TESSERA_API(generator_text);
+
+/* ---- queries ---- */
 
 /* Number of tokens of the sequence, of a full one, and of the vocabulary. */
 int64_t generator_length(const generator_t *generator) TESSERA_API(generator_length);

@@ -183,6 +183,51 @@ static void smollm2_agrees_with_pytorch(void **state)
     check_model(fixture_context(state), SMOLLM2, "smollm2", 1e-3);
 }
 
+/* The text of four tokens, taken after each of them, is that of all four. */
+static void smollm2_continues_a_text(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    FILE *file = fopen(SMOLLM2, "rb");
+    if (file == NULL) skip_without("tools/models");
+    fclose(file);
+    generator_t *generator = NULL;
+    int64_t token = 0;
+    text_t each = text_begin(ctx), all = text_begin(ctx);
+    CHECK_OK(ctx,
+             generator_create(ctx, SMOLLM2, &(generator_options_t){.capacity = 64}, &generator));
+    assert_false(tokenizer_is_end(generator_tokenizer(generator), 100));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ctx, generator_reset(ctx, generator, NULL));
+        CHECK_OK(ctx, generator_prompt(ctx, generator, "The capital of France is", false));
+        assert_int_equal(generator_length(generator), 5);
+        for (int k = 0; k < 4; k++) {
+            CHECK_OK(ctx, generator_step(ctx, generator, &token));
+            if (i == 0) CHECK_OK(ctx, generator_text(ctx, generator, &each));
+        }
+    }
+    CHECK_OK(ctx, generator_text(ctx, generator, &all));
+    assert_string_equal(text_string(&each), text_string(&all));
+    assert_true(strncmp(text_string(&all), " Paris", 6) == 0);
+    text_clear(&each);
+    text_clear(&all);
+    generator_destroy(generator);
+}
+
+static void files_without_a_tokenizer_have_no_text(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    generator_t *generator = NULL;
+    text_t text = text_begin(ctx);
+    CHECK_OK(ctx, generator_create(ctx, FOLDER "decoder_llama.gguf", NULL, &generator));
+    assert_null(generator_tokenizer(generator));
+    CHECK_FAILS(ctx, generator_prompt(ctx, generator, "a", false), STATUS_UNSUPPORTED,
+                "generator_prompt: the file has no tokenizer");
+    CHECK_FAILS(ctx, generator_text(ctx, generator, &text), STATUS_UNSUPPORTED,
+                "generator_text: the file has no tokenizer");
+    text_clear(&text);
+    generator_destroy(generator);
+}
+
 static void a_cache_in_bf16_changes_logits_little(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -345,6 +390,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(models_of_each_architecture_agree_with_pytorch),
         TEST(smollm2_agrees_with_pytorch),
+        TEST(smollm2_continues_a_text),
+        TEST(files_without_a_tokenizer_have_no_text),
         TEST(a_cache_in_bf16_changes_logits_little),
         TEST(steps_need_no_more_memory),
         TEST(wrong_calls_are_refused),

@@ -9,7 +9,7 @@ BEGIN {
     order("kernels/conv", ". winograd")
     order("ops", "reduce elementwise index shape linear norm conv pool attention recurrent quantized random loss vision ml")
     order("io", "data safetensors gguf text generate onnx onnx_ops")
-    order("tools", "support audit command profile train bench")
+    order("tools", "support audit command profile train bench generate")
     calls = "(^|[^A-Za-z0-9_.>])(assert|exit|_Exit|abort|printf|getenv|secure_getenv|alloca)[ ]*\\("
 }
 

@@ -77,8 +77,9 @@ static void write_file(const char *name, const char *text)
 
 /* ---- usage ---- */
 
-static const char *const commands[] = {"run",     "bench",   "train", "freeze", "append", "graph",
-                                       "explain", "profile", "diff",  "audit",  "info"};
+static const char *const commands[] = {"run",    "bench", "train",   "freeze",
+                                       "append", "graph", "explain", "profile",
+                                       "diff",   "audit", "info",    "generate"};
 
 static void help_begins_with_a_command_that_works(void **state)
 {

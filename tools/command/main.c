@@ -25,6 +25,7 @@ static const command_t commands[] = {
     {"run", command_run, "run a model once; save, compare or verify its outputs"},
     {"bench", command_bench, "measure a model in each mode: time, reorders, memory"},
     {"train", command_train, "train a model on arrays or images, with blocked weights"},
+    {"generate", command_generate, "continue a text, or chat, with a language model"},
     {"freeze", command_freeze, "fold, fuse and pack a model into a .tessera file"},
     {"append", command_append, "prepare a .tessera file for another kind of machine"},
     {"cache", command_cache, "list, check or clear the weights and models that processes share"},
@@ -43,9 +44,11 @@ static void print_usage(FILE *file)
     fprintf(file, "tessera bench zoo:resnet50\n\nusage: tessera COMMAND [options]\n\ncommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].about);
-    fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. Details: tessera help COMMAND."
-                  "\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ, "
-                  "130 interrupted\n");
+    fprintf(file,
+            "\nMODEL is file.onnx, file.tessera or zoo:NAME; for generate and bench also file.gguf."
+            "\nDetails: tessera help COMMAND."
+            "\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ, "
+            "130 interrupted\n");
 }
 
 /* Returns NULL, after printing a message, if there is no such command. */
@@ -102,7 +105,7 @@ static int run_command(int argc, char **argv)
  * that run once are not restarted. */
 static void shorten_spin(int argc, char **argv)
 {
-    static const char *const names[] = {"bench", "profile", "train"};
+    static const char *const names[] = {"bench", "generate", "profile", "train"};
     bool repeats = false;
     for (size_t i = 0; i < sizeof names / sizeof *names && argc > 1; i++)
         repeats |= strcmp(argv[1], names[i]) == 0;

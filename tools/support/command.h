@@ -10,6 +10,7 @@
 int command_run(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_train(int argc, char **argv);
+int command_generate(int argc, char **argv);
 int command_freeze(int argc, char **argv);
 int command_append(int argc, char **argv);
 int command_cache(int argc, char **argv);
