@@ -5,7 +5,8 @@
  *
  *   sum((a - za) * (b - zb)) = sum(a * b) - za * sum(b) - zb * (sum(a) - K * za)
  *
- * oneDNN computes the sums of the columns of its packed b as a product of ones with b. */
+ * oneDNN computes the sums of the columns of its packed b as a product of ones with b: of a row of
+ * ones below a, or, if a has many rows, of a single one. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -74,11 +75,16 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN: b is a single matrix ---- */
 
+/* Below this number of rows, reading b a second time for the sums of its columns takes long. Then a
+ * copy of a has a row of ones, and the product a row of sums. */
+#define FEW_ROWS 64
+
 typedef struct state {
     onednn_primitive_t *sums; /* computes sums of the columns of b; NULL if they are not needed */
+    bool has_ones;            /* a is copied, with a row of ones; sums is NULL */
     bool is_shifted;          /* a is s8 and is copied as u8 */
     int64_t m, n_rows, k, n;
-    size_t sums_at, zeros_at, ones_at, copy_at; /* offsets in scratch */
+    size_t sums_at, zeros_at, ones_at, copy_at, product_at; /* offsets in scratch */
 } state_t;
 
 static void destroy(void *state)
@@ -97,15 +103,18 @@ static tensor_info_t matrix(dtype_t dtype, int64_t rows, int64_t columns)
 static status_t describe_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               dtype_t dtype, state_t *state, onednn_primitive_t **out_primitive)
 {
-    tensor_info_t src = matrix(dtype, state->n_rows, state->k), packed, same;
-    tensor_info_t dst = matrix(DTYPE_S32, state->n_rows, state->n);
+    const bool needs_sums = dtype != call->in[A]->dtype || call_has(call, A_ZERO);
+    state->has_ones = needs_sums && state->n_rows < FEW_ROWS;
+    const int64_t n_rows = state->n_rows + state->has_ones;
+    tensor_info_t src = matrix(dtype, n_rows, state->k), packed, same;
+    tensor_info_t dst = matrix(DTYPE_S32, n_rows, state->n);
     tensor_info_t any = matrix(DTYPE_S8, state->k, state->n);
     any.format = (format_t){.kind = FORMAT_ANY};
     onednn_problem_t problem = {
         .kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &any, .dst = &dst};
     TRY(integer_describe(ctx, prepared, &problem, (double)state->k, out_primitive, &packed));
     prepared->in[B] = packed;
-    if (dtype == call->in[A]->dtype && !call_has(call, A_ZERO)) return STATUS_OK;
+    if (!needs_sums || state->has_ones) return STATUS_OK;
     problem.weight = &packed;
     src.sizes[0] = dst.sizes[0] = 1;
     status_t status = integer_describe(ctx, prepared, &problem, (double)state->k / 255,
@@ -132,8 +141,13 @@ static status_t describe(context_t *ctx, const op_call_t *call, prepared_t *prep
     state->zeros_at = state->sums_at + integer_align((size_t)state->n * sizeof(int32_t));
     state->ones_at = state->zeros_at + integer_align((size_t)state->n * sizeof(int32_t));
     state->copy_at = state->ones_at + integer_align((size_t)state->k);
-    prepared->scratch_bytes = state->copy_at +
-                              (state->is_shifted ? (size_t)(state->n_rows * state->k) : 0);
+    const int64_t n_copied = state->has_ones     ? state->n_rows + 1
+                             : state->is_shifted ? state->n_rows
+                                                 : 0;
+    state->product_at = state->copy_at + integer_align((size_t)(n_copied * state->k));
+    prepared->scratch_bytes = state->product_at;
+    if (state->has_ones)
+        prepared->scratch_bytes += (size_t)((state->n_rows + 1) * state->n) * sizeof(int32_t);
     const double n = (double)state->n_rows * (double)state->n;
     prepared->cost_ns = cost_run(ctx, prepared->implementation, n * (double)state->k / 2,
                                  (double)info_bytes(call->in[A]) + 4 * n);
@@ -165,40 +179,54 @@ static int32_t sum_bytes(dtype_t dtype, int64_t n, const void *x)
     return (int32_t)sum;
 }
 
-/* Subtracts the zero-point terms (top of the file) from one row of the result. */
-static void take_zeros(const prepared_t *prepared, void *const *in, const char *a,
-                       const int32_t *sums, const int32_t *zeros, int64_t row, int32_t *out)
-{
-    const state_t *state = prepared->state;
-    const bool has_zeros = prepared->in[B_ZERO].dtype != DTYPE_NONE;
-    const dtype_t dtype = state->is_shifted ? DTYPE_U8 : prepared->in[A].dtype;
-    int32_t zero = integer_zero(prepared, in, A_ZERO, row % state->m);
-    if (state->is_shifted) zero += integer_shift(prepared->in[A].dtype);
-    uint32_t *to = (uint32_t *)out + row * state->n;
-    if (zero != 0) {
-#pragma omp simd
-        for (int64_t i = 0; i < state->n; i++) to[i] -= (uint32_t)zero * (uint32_t)sums[i];
-    }
-    if (!has_zeros) return;
-    const uint32_t rest = (uint32_t)sum_bytes(dtype, state->k, a + row * state->k) -
-                          (uint32_t)state->k * (uint32_t)zero;
-#pragma omp simd
-    for (int64_t i = 0; i < state->n; i++) to[i] -= (uint32_t)zeros[i] * rest;
-}
-
+/* Arguments of take_zeros. */
 typedef struct zero_rows {
     const prepared_t *prepared;
     void *const *in;
     const char *a;
     const int32_t *sums, *zeros;
-    void *out;
+    const uint32_t *product; /* may be `out` */
+    uint32_t *out;
 } zero_rows_t;
+
+/* Subtracts the zero-point terms (top of the file) from one row of the product. */
+static void take_zeros(const zero_rows_t *z, int64_t row)
+{
+    const state_t *state = z->prepared->state;
+    const bool has_zeros = z->prepared->in[B_ZERO].dtype != DTYPE_NONE;
+    const dtype_t dtype = state->is_shifted ? DTYPE_U8 : z->prepared->in[A].dtype;
+    int32_t zero = integer_zero(z->prepared, z->in, A_ZERO, row % state->m);
+    if (state->is_shifted) zero += integer_shift(z->prepared->in[A].dtype);
+    const uint32_t *from = z->product + row * state->n;
+    uint32_t *to = z->out + row * state->n;
+    if (zero != 0) {
+#pragma omp simd
+        for (int64_t i = 0; i < state->n; i++)
+            to[i] = from[i] - (uint32_t)zero * (uint32_t)z->sums[i];
+    } else if (to != from) {
+        memcpy(to, from, (size_t)state->n * sizeof *to);
+    }
+    if (!has_zeros) return;
+    const uint32_t rest = (uint32_t)sum_bytes(dtype, state->k, z->a + row * state->k) -
+                          (uint32_t)state->k * (uint32_t)zero;
+#pragma omp simd
+    for (int64_t i = 0; i < state->n; i++) to[i] -= (uint32_t)z->zeros[i] * rest;
+}
 
 static void take_zeros_of_rows(void *user, int64_t first, int64_t last)
 {
-    const zero_rows_t *z = user;
-    for (int64_t row = first; row < last; row++)
-        take_zeros(z->prepared, z->in, z->a, z->sums, z->zeros, row, z->out);
+    for (int64_t row = first; row < last; row++) take_zeros(user, row);
+}
+
+/* Returns a as the product reads it: itself, or a copy. */
+static void *copy_rows(const prepared_t *prepared, void *a, char *copy)
+{
+    const state_t *state = prepared->state;
+    const int64_t n = state->n_rows * state->k;
+    if (!state->is_shifted && !state->has_ones) return a;
+    integer_unsign(state->is_shifted ? DTYPE_S8 : DTYPE_U8, n, a, (uint8_t *)copy);
+    if (state->has_ones) memset(copy + n, 1, (size_t)state->k);
+    return copy;
 }
 
 static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -206,14 +234,14 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
 {
     const state_t *state = prepared->state;
     const bool has_zeros = prepared->in[B_ZERO].dtype != DTYPE_NONE;
-    char *bytes = scratch;
-    char *a = state->is_shifted ? bytes + state->copy_at : in[A];
-    void *arguments[] = {a, in[B], out[0]};
+    char *bytes = scratch, *a = copy_rows(prepared, in[A], bytes + state->copy_at);
+    void *product = state->has_ones ? bytes + state->product_at : out[0];
+    void *arguments[] = {a, in[B], product};
     int32_t *sums = (int32_t *)(void *)(bytes + state->sums_at);
     int32_t *zeros = (int32_t *)(void *)(bytes + state->zeros_at);
-    if (state->is_shifted) integer_unsign(DTYPE_S8, state->n_rows * state->k, in[A], (uint8_t *)a);
     TRY(onednn_run(ctx, prepared->primitive, arguments, scratch));
-    if (state->sums == NULL && !has_zeros) return STATUS_OK;
+    if (state->sums == NULL && !state->has_ones && !has_zeros) return STATUS_OK;
+    if (state->has_ones) sums = (int32_t *)product + state->n_rows * state->n;
     if (state->sums != NULL) {
         arguments[0] = memset(bytes + state->ones_at, 1, (size_t)state->k);
         arguments[2] = sums;
@@ -221,7 +249,7 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
     }
     for (int64_t i = 0; has_zeros && i < state->n; i++)
         zeros[i] = integer_zero(prepared, in, B_ZERO, i);
-    zero_rows_t rows = {prepared, in, a, sums, zeros, out[0]};
+    zero_rows_t rows = {prepared, in, a, sums, zeros, product, out[0]};
     threads_share(threads_for(ctx, state->n_rows * state->n), state->n_rows, take_zeros_of_rows,
                   &rows);
     return STATUS_OK;
@@ -385,6 +413,7 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 /* ---- cases ---- */
 
 static const char *const cases[] = {"(u8[3,7]<255, s8[7,5], none, none)",
+                                    "(u8[70,9]<255, s8[9,5], u8[]<255, s8[5])",
                                     "(u8[3,7]<255, s8[7,5], u8[]<255, s8[5])",
                                     "(s8[17,31], s8[31,3], s8[17], s8[1])",
                                     "(s8[17,64], s8[64,31], none, none)",
