@@ -12,29 +12,46 @@
 
 /* ---- opening ---- */
 
-static status_t open_into(context_t *ctx, const char *path, gguf_t *file)
-{
-    TRY(context_string(ctx, path, &file->path));
-    TRY(file_map(ctx, path, &file->mapping));
-    file->bytes = file_bytes(file->mapping);
-    file->n_bytes = file_size(file->mapping);
-    TRY(file_check_kind(ctx, "gguf", path, FILE_GGUF, file->bytes, file->n_bytes));
-    return gguf_read_header(ctx, file);
-}
-
-status_t gguf_open(context_t *ctx, const char *path, gguf_t **out_file)
+/* Opens a handle. Takes ownership of `mapping`, also on failure. If it is NULL, the caller owns
+ * `bytes`. */
+static status_t open_take(context_t *ctx, const char *path, file_mapping_t *mapping,
+                          const void *bytes, size_t n_bytes, gguf_t **out_file)
 {
     gguf_t *file = NULL;
-    TRY(context_output(ctx, "gguf_open", out_file));
-    if (path == NULL) return context_null(ctx, "gguf_open", "path");
-    TRY(context_get_zeroed(ctx, sizeof *file, "a GGUF file", &file));
+    status_t status = context_get_zeroed(ctx, sizeof *file, "a GGUF file", &file);
+    if (status != STATUS_OK) {
+        file_release(mapping);
+        return status;
+    }
     file->allocator = *context_allocator(ctx);
-    status_t status = open_into(ctx, path, file);
+    file->mapping = mapping;
+    file->bytes = bytes;
+    file->n_bytes = n_bytes;
+    status = context_string(ctx, path, &file->path);
+    if (status == STATUS_OK)
+        status = file_check_kind(ctx, "gguf", path, FILE_GGUF, file->bytes, file->n_bytes);
+    if (status == STATUS_OK) status = gguf_read_header(ctx, file);
     if (status == STATUS_OK)
         *out_file = file;
     else
         gguf_close(file);
     return status;
+}
+
+status_t gguf_open(context_t *ctx, const char *path, gguf_t **out_file)
+{
+    file_mapping_t *mapping = NULL;
+    TRY(context_output(ctx, "gguf_open", out_file));
+    if (path == NULL) return context_null(ctx, "gguf_open", "path");
+    TRY(file_map(ctx, path, &mapping));
+    return open_take(ctx, path, mapping, file_bytes(mapping), file_size(mapping), out_file);
+}
+
+status_t gguf_open_bytes(context_t *ctx, const void *bytes, size_t n_bytes, gguf_t **out_file)
+{
+    TRY(context_output(ctx, "gguf_open_bytes", out_file));
+    if (bytes == NULL) return context_null(ctx, "gguf_open_bytes", "bytes");
+    return open_take(ctx, "memory", NULL, bytes, n_bytes, out_file);
 }
 
 /* Frees what a handle owns, which its public structs declare const. */
@@ -177,6 +194,26 @@ status_t gguf_text(context_t *ctx, const gguf_t *file, const char *key, const ch
     return STATUS_OK;
 }
 
+status_t gguf_metadata(context_t *ctx, const gguf_t *file, tensor_t **out_bytes)
+{
+    static const unsigned char no_tensors[8] = {0};
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(context_output(ctx, "gguf_metadata", out_bytes));
+    if (file == NULL) return context_null(ctx, "gguf_metadata", "file");
+    const tensor_info_t info = info_dense(DTYPE_U8, SHAPE((int64_t)file->values_end));
+    TRY(tensor_make(ctx, &info, &tensor));
+    status_t status = tensor_writable(ctx, tensor, &bytes);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    /* The number of tensors follows the magic and the version. */
+    memcpy(bytes, file->bytes, file->values_end);
+    memcpy((unsigned char *)bytes + 8, no_tensors, sizeof no_tensors);
+    return tensor_give(ctx, tensor, out_bytes);
+}
+
 /* ---- reading tensors ---- */
 
 /* The arguments of tensor_grouped, and the blocks of which they are made. */
@@ -238,7 +275,7 @@ status_t gguf_tensor(context_t *ctx, const gguf_t *file, const char *name, tenso
     if (info->n_bytes == 0)
         return tensor_zeros(ctx, info->dtype, info->rank, info->sizes, out_tensor);
     if (item->type->unpack != NULL) return make_grouped(ctx, file, item, out_tensor);
-    if (info->offset % dtype_size(info->dtype) == 0)
+    if (file->mapping != NULL && info->offset % dtype_size(info->dtype) == 0)
         return file_tensor(ctx, file->mapping, info->offset, &dense, out_tensor);
     return tensor_from(ctx, info->dtype, info->rank, info->sizes, file->bytes + info->offset,
                        out_tensor);

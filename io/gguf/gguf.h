@@ -19,6 +19,9 @@ typedef struct gguf gguf_t;
  * files, for arrays of arrays, for tensors of more than 4 dimensions or of unknown types, and for
  * names, keys and single strings that contain the character U+0000. */
 status_t gguf_open(context_t *ctx, const char *path, gguf_t **out_file) TESSERA_API(gguf_open);
+/* Opens a file in memory, which must stay valid until the handle is closed. */
+status_t gguf_open_bytes(context_t *ctx, const void *bytes, size_t n_bytes, gguf_t **out_file)
+    TESSERA_API(gguf_open_bytes);
 /* Closes the handle. Tensors read from it stay valid. */
 void gguf_close(gguf_t *file) TESSERA_API(gguf_close);
 
@@ -78,6 +81,12 @@ status_t gguf_number(context_t *ctx, const gguf_t *file, const char *key, double
 /* Strings; the text is borrowed from the handle. */
 status_t gguf_text(context_t *ctx, const gguf_t *file, const char *key, const char **inout_text)
     TESSERA_API(gguf_text);
+
+/* Makes a GGUF file that has the metadata and no tensors: [n] u8. As a buffer of a module, it keeps
+ * the vocabulary, the chat template and the sizes of a model in a .tessera file; gguf_open_bytes
+ * opens it. */
+status_t gguf_metadata(context_t *ctx, const gguf_t *file, tensor_t **out_bytes)
+    TESSERA_API(gguf_metadata);
 
 /* ---- reading tensors ---- */
 

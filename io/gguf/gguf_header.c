@@ -378,6 +378,7 @@ status_t gguf_read_header(context_t *ctx, gguf_t *file)
                            &file->values));
     while (file->n_values < (int)n_values)
         TRY(take_value(&cursor, &file->values[file->n_values++]));
+    file->values_end = cursor.at;
     TRY(sort_values(&cursor, file));
     TRY(context_get_zeroed(ctx, n_items * sizeof *file->items, "tensors of a GGUF file",
                            &file->items));

@@ -29,9 +29,10 @@ typedef struct gguf_item {
 struct gguf {
     allocator_t allocator;
     char *path;
-    file_mapping_t *mapping;
+    file_mapping_t *mapping; /* NULL: the caller owns `bytes` */
     const unsigned char *bytes;
     size_t n_bytes;
+    size_t values_end; /* the byte after the metadata */
     int n_values, n_items;
     gguf_value_t *values;
     gguf_item_t *items;

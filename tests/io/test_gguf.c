@@ -302,6 +302,50 @@ static void unaligned_and_empty_tensors_are_copied(void **state)
     gguf_close(file);
 }
 
+static void files_in_memory_are_read(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    gguf_t *file = NULL;
+    tensor_t *tensor = NULL;
+    float read[6];
+    read_blocks();
+    CHECK_OK(ctx, gguf_open_bytes(ctx, bytes, n_bytes, &file));
+    CHECK_OK(ctx, gguf_tensor(ctx, file, "float32", &tensor));
+    assert_string_equal(gguf_path(file), "memory");
+    gguf_close(file);
+    memset(bytes, 0, n_bytes);
+    CHECK_OK(ctx, tensor_read(ctx, tensor, read, sizeof read));
+    assert_true(read[0] == 1 && read[5] == 4);
+    tensor_release(tensor);
+    CHECK_FAILS(ctx, gguf_open_bytes(ctx, "GGUF", 4, &file), STATUS_CORRUPT,
+                "gguf: memory, the version needs 4 bytes");
+}
+
+static void metadata_travels_in_a_tensor(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    gguf_t *file = NULL, *copy = NULL;
+    tensor_t *metadata = NULL;
+    const void *data = NULL;
+    CHECK_OK(ctx, gguf_open(ctx, BLOCKS, &file));
+    CHECK_OK(ctx, gguf_metadata(ctx, file, &metadata));
+    assert_int_equal(tensor_dtype(metadata), DTYPE_U8);
+    CHECK_OK(ctx, tensor_data(ctx, metadata, &data));
+    CHECK_OK(ctx, gguf_open_bytes(ctx, data, (size_t)tensor_numel(metadata), &copy));
+    assert_int_equal(gguf_count(copy), 0);
+    assert_int_equal(gguf_n_values(copy), gguf_n_values(file));
+    for (int i = 0; i < gguf_n_values(file); i++) {
+        const gguf_value_t *a = gguf_value(file, i), *b = gguf_value(copy, i);
+        assert_string_equal(a->key, b->key);
+        assert_true(a->dtype == b->dtype && a->is_array == b->is_array && a->n == b->n);
+        if (a->dtype != DTYPE_NONE)
+            assert_memory_equal(a->elements, b->elements, (size_t)a->n * dtype_size(a->dtype));
+    }
+    gguf_close(copy);
+    gguf_close(file);
+    tensor_release(metadata);
+}
+
 /* ---- broken files ---- */
 
 static void broken_beginnings_are_refused(void **state)
@@ -553,6 +597,9 @@ static status_t open_and_read(context_t *ctx)
     if (status == STATUS_OK) status = gguf_tensor(ctx, file, "float32", &mapped);
     tensor_release(mapped);
     tensor_release(tensor);
+    tensor_t *metadata = NULL;
+    if (status == STATUS_OK) status = gguf_metadata(ctx, file, &metadata);
+    tensor_release(metadata);
     gguf_close(file);
     return status;
 }
@@ -571,6 +618,8 @@ int main(void)
         TEST(metadata_of_every_type_is_read),
         TEST(values_of_other_types_are_refused),
         TEST(unaligned_and_empty_tensors_are_copied),
+        TEST(files_in_memory_are_read),
+        TEST(metadata_travels_in_a_tensor),
         TEST(broken_beginnings_are_refused),
         TEST(broken_values_are_refused),
         TEST(broken_alignments_are_refused),

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "freeze/freeze.h"
+#include "graph/ir/graph.h"
 #include "io/text/tokenizer.h"
+#include "module/layers/layers.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/text/"
 #define SMOLLM2 TESSERA_SOURCE_DIR "/build/models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -322,6 +325,46 @@ static void sentences_are_those_of_sentencepiece(void **state)
     tokenizer_destroy(tokenizer);
 }
 
+/* A .tessera file keeps the vocabulary as a buffer of its module. */
+static void a_tokenizer_travels_in_a_tessera_file(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    gguf_t *file = NULL;
+    tensor_t *metadata = NULL;
+    module_t *net = NULL, *frozen = NULL, *loaded = NULL;
+    tokenizer_t *tokenizer = NULL;
+    const void *data = NULL;
+    char saved[160];
+    snprintf(saved, sizeof saved, "%s/net.tessera", scratch);
+    CHECK_OK(ctx, gguf_open(ctx, FOLDER "sentences.gguf", &file));
+    CHECK_OK(ctx, gguf_metadata(ctx, file, &metadata));
+    gguf_close(file);
+    CHECK_OK(ctx, layer_linear(ctx, 2, 2, true, &net));
+    CHECK_OK(ctx, module_set_buffer(ctx, net, "metadata", metadata));
+    tensor_release(metadata);
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 2), &x));
+    const tensor_t *input = x;
+    CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, &input));
+    CHECK_OK(ctx,
+             freeze(ctx, net, &(freeze_options_t){.preserved = (const char *[]){"metadata", NULL}},
+                    &frozen));
+    CHECK_OK(ctx, freeze_save(ctx, frozen, saved));
+    CHECK_OK(ctx, freeze_load(ctx, saved, &loaded));
+    tensor_t *kept = module_buffer(loaded, "metadata");
+    assert_non_null(kept);
+    CHECK_OK(ctx, tensor_data(ctx, kept, &data));
+    CHECK_OK(ctx, gguf_open_bytes(ctx, data, (size_t)tensor_numel(kept), &file));
+    CHECK_OK(ctx, tokenizer_create(ctx, file, &tokenizer));
+    gguf_close(file);
+    check_strings(ctx, tokenizer, "sentences.gguf", "default", false);
+    tokenizer_destroy(tokenizer);
+    module_release(loaded);
+    module_release(frozen);
+    module_release(net);
+    tensor_release(x);
+}
+
 /* ---- errors ---- */
 
 static void check_refused(context_t *ctx, status_t status, const char *part)
@@ -449,6 +492,7 @@ int main(void)
         TEST(every_allocation_of_words_may_fail),
 #endif
         TEST(sentences_are_those_of_sentencepiece),
+        TEST(a_tokenizer_travels_in_a_tessera_file),
         TEST(broken_vocabularies_are_refused),
         TEST(text_has_to_be_utf_8),
         TEST(every_allocation_may_fail),
