@@ -233,7 +233,7 @@ static status_t fill_model(const building_t *b, module_t *model)
     status_t status = module_set_child(b->ctx, model, "blk", layers);
     for (int i = 0; i < s->n_layers && status == STATUS_OK; i++) status = add_layer(b, layers, i);
     module_release(layers);
-    /* Layers have checked the lengths of heads. */
+    /* The layers' tensors have confirmed the lengths of heads. */
     if (status == STATUS_OK) status = set_tables(b, model);
     if (status == STATUS_OK) status = decoder_set_forward(b->ctx, model);
     return status;

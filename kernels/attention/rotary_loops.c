@@ -14,8 +14,8 @@
 #define HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #endif
 
-/* Pairs of neighbours: vectors of first and of second elements are taken apart, and joined again.
- */
+/* For pairs of neighbours. Separates first and second elements into two vectors, turns these, and
+ * joins them again. */
 static void turn_neighbours(int64_t n, const float *x, const float *cos, const float *sin,
                             float *out)
 {

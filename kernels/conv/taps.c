@@ -52,8 +52,8 @@ bool taps_describe(const taps_t *t, taps_shape_t *s)
         break;
     }
     s->n_strips = (t->out[1] + s->strip - 1) / s->strip;
-    s->bytes = ((size_t)n * sizeof(float) + 127) &
-               ~(size_t)63; /* with space for reads past the end */
+    /* with space for reads past the end */
+    s->bytes = ((size_t)n * sizeof(float) + 127) & ~(size_t)63;
     s->offset_bytes = ((size_t)s->n_taps * sizeof(int32_t) + 63) & ~(size_t)63;
     return true;
 }

@@ -12,7 +12,7 @@ static vector_t load_bias(const taps_t *t, int64_t block)
                             t->group_outputs - block * KERNEL_LANES);
 }
 
-/* Stores the first n results of a block. */
+/* Clamps and stores the first n results of a block, and calls `finish` for them. */
 KERNEL_INLINE void leave(const taps_t *t, vector_t *sums, int64_t n, float *out)
 {
     const vector_t lower = t->lower - (vector_t){0}, upper = t->upper - (vector_t){0};
@@ -26,8 +26,8 @@ KERNEL_INLINE void leave(const taps_t *t, vector_t *sums, int64_t n, float *out)
     if (t->finish != NULL) t->finish(t->user, out, n * KERNEL_LANES);
 }
 
-/* Computes KERNEL_ROWS results from column q on, and stores the first n. Beyond the last column, x
- * is padding. */
+/* Computes KERNEL_ROWS results of each block from column q on, and stores the first n. Beyond the
+ * last column, x is padding. */
 KERNEL_INLINE void sum_tile(const taps_row_t *row, int64_t block, int n_blocks, int64_t step,
                             int64_t q, int64_t n)
 {
@@ -60,7 +60,7 @@ KERNEL_INLINE void sum_tile(const taps_row_t *row, int64_t block, int n_blocks, 
     for (int k = 0; k < n_blocks; k++) leave(t, sums[k], n, out + k * row->out_step);
 }
 
-/* The last tile of a row overlaps the tile before it, or is short. */
+/* Computes one row. Its last tile overlaps the one before it, or is short if it is the only one. */
 KERNEL_INLINE void sum_row(const taps_row_t *row, int64_t block, int n_blocks, int64_t step)
 {
     const int64_t width = row->taps->out[2];

@@ -20,9 +20,8 @@ enum { X, WEIGHT, BIAS };
 #define FEW_OUTPUTS 15  /* the limit if oneDNN need not reorder: it fills two vectors then */
 
 #define MOST_INPUTS 4 /* for blocks of outputs; with more, oneDNN uses blocks of inputs, too */
-#define SHARE_OF_BLOCKS                                                                            \
-    0.91 /* measured share of the peak; oneDNN's kernel needs OpenMP as well                       \
-          */
+/* measured share of the peak; oneDNN's kernel needs OpenMP as well */
+#define SHARE_OF_BLOCKS 0.91
 
 /* If the last dimension is 1, moves the windows to it: sizes [L, 1] become [1, L]. */
 static void squeeze(taps_t *t)

@@ -75,8 +75,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN: b is a single matrix ---- */
 
-/* Below this number of rows, reading b a second time for the sums of its columns takes long. Then a
- * copy of a has a row of ones, and the product a row of sums. */
+/* Below this number of rows, reading b a second time for the sums of its columns takes long. So a
+ * copy of a gets a row of ones, and the product has a row of sums. */
 #define FEW_ROWS 64
 
 typedef struct state {

@@ -140,7 +140,7 @@ static status_t add_message(conversation_t *c, const char *role, const char *con
     return STATUS_OK;
 }
 
-/* The whole conversation is a prompt again. */
+/* Answers a message. The prompt is the whole conversation so far. */
 static status_t reply(conversation_t *c, const char *message)
 {
     text_t prompt = text_begin(c->ctx), text = text_begin(c->ctx);
