@@ -166,7 +166,7 @@ static status_t add_layer(const building_t *b, module_t *layers, int index)
 
 /* ---- tables of angles ---- */
 
-/* Divisors of the frequencies that the file contains (llama 3), or NULL. */
+/* Reads the divisors of the frequencies if the file contains them (Llama 3), else sets NULL. */
 static status_t read_factors(const building_t *b, tensor_t **out_factors, const float **out_data)
 {
     const int64_t n = b->shape->rotary_length / 2;

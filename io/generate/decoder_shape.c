@@ -50,7 +50,8 @@ static status_t read_architecture(context_t *ctx, const gguf_t *file, decoder_sh
     if (n_experts > 0)
         FAIL(ctx, STATUS_UNSUPPORTED, "%s: %lld experts are not supported", gguf_path(file),
              (long long)n_experts);
-    /* llama.cpp's converter reorders the rows of query and key for llama, so that pairs adjoin. */
+    /* For llama, llama.cpp's converter reorders the rows of query and key, so that the elements of
+     * a pair are adjacent. */
     shape->is_interleaved = strcmp(name, "llama") == 0;
     return STATUS_OK;
 }

@@ -1,4 +1,5 @@
-/* Runs a frozen decoder: prompts in parts of fixed numbers of rows, then one row for each token. */
+/* Runs a frozen decoder: first the prompt, in parts of fixed numbers of rows, then one row for each
+ * token. */
 #include "io/generate/generator.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@
 #define LONGEST 64 /* largest number of rows of a run */
 #define TRACED 3   /* rows of the trace, which tries others, too: few, so that all fit in caches */
 
-/* Rows of runs, each with its own plan. */
+/* Possible numbers of rows of a run; each has its own plan. */
 static const int64_t parts[] = {LONGEST, 16, 1};
 #define N_PARTS (int)(sizeof parts / sizeof *parts)
 
@@ -53,7 +54,7 @@ static status_t add_bytes(context_t *ctx, void *user, const char *path, module_t
     return STATUS_OK;
 }
 
-/* Bytes of the weights that a step reads. Of an embedding it reads one row. */
+/* Counts the bytes of the weights that a step reads. A step reads only one row of an embedding. */
 static status_t count_bytes(context_t *ctx, module_t *model, int64_t *out_bytes)
 {
     const tensor_t *embedding = module_parameter(model, "token_embd.weight");

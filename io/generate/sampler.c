@@ -1,5 +1,5 @@
-/* Candidates are a heap with the largest logit first, so that only those that may be chosen are
- * sorted. */
+/* Chooses a token. Candidates are in a heap with the largest logit first, so that only the tokens
+ * that may be chosen are sorted. */
 #include "io/generate/sampler_impl.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static void sink(candidate_t *heap, int64_t n, int64_t at)
     }
 }
 
-/* Moves the first candidate of a heap of n behind the others. */
+/* Moves the first candidate of a heap of n to its end, and returns it. The heap then has n - 1. */
 static candidate_t pop(candidate_t *heap, int64_t n)
 {
     const candidate_t first = heap[0];
@@ -70,7 +70,7 @@ static int64_t find_largest(int64_t n, const candidate_t *candidates)
     return candidates[largest].token;
 }
 
-/* Pops the candidates that may be drawn. They end up at the end of the heap, the first one last.
+/* Pops the candidates that may be chosen. They are then at the end of the heap, in reverse order.
  * Returns their number. */
 static int64_t take(const sampling_t *s, candidate_t *heap, int64_t n)
 {

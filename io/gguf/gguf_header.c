@@ -16,7 +16,7 @@ enum {
     MIN_VALUE_BYTES = 13,  /* length of the key, type, one byte */
     MIN_TENSOR_BYTES = 24, /* length of the name, rank, type, offset */
     DEFAULT_ALIGNMENT = 32,
-    STRING = 8, /* type of a value, and below */
+    STRING = 8, /* STRING and ARRAY: types of values */
     ARRAY = 9
 };
 

@@ -10,7 +10,7 @@ static float half(const unsigned char *bytes)
     return (float)dtype_load(DTYPE_F16, bytes);
 }
 
-/* 32 codes of 4 bits in 16 bytes: the low halves, then the high halves. Subtracts `zero`. */
+/* Unpacks 32 4-bit codes from 16 bytes: the low halves, then the high halves. Subtracts `zero`. */
 static void unpack_nibbles(const unsigned char *bytes, int zero, uint8_t *out_codes)
 {
     for (int i = 0; i < 16; i++) {
@@ -19,7 +19,8 @@ static void unpack_nibbles(const unsigned char *bytes, int zero, uint8_t *out_co
     }
 }
 
-/* Likewise, with a fifth bit for each of 32 codes. */
+/* Unpacks 32 5-bit codes: the low 4 bits as in unpack_nibbles, the fifth bits from `bits`.
+ * Subtracts `zero`. */
 static void unpack_fives(const unsigned char *bits, const unsigned char *bytes, int zero,
                          uint8_t *out_codes)
 {

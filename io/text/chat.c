@@ -18,7 +18,7 @@ static const chat_form_t gemma = {"<start_of_turn>", "\n", "<end_of_turn>\n", "m
 static const chat_form_t phi3 = {"<|", "|>\n", "<|end|>\n", NULL};
 static const chat_form_t phi4 = {"<|im_start|>", "<|im_sep|>", "<|im_end|>", NULL};
 
-/* Templates that ask for the date get the one that they have for programs without a clock, so that
+/* The date in templates that write one: the date that they use if they cannot read a clock. So
  * answers can be repeated. */
 #define LLAMA_HEADER "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
 

@@ -29,10 +29,10 @@ static const args_command_t command = {
     .max_operands = 1,
     .example = "tessera generate model.gguf --prompt \"Once upon a time\" --tokens 100",
     .about = "Continues a text with a language model, token by token, until the model ends it.\n"
-             "With --chat, the prompt is a message that the model answers; without a prompt, each\n"
-             "line of stdin is one, and the model remembers the conversation.",
-    .more = "Without sampling options, each token is the most likely one. They apply in this\n"
-            "order: --repeat-penalty, --top-k, --top-p, --min-p, --temperature."};
+             "With --chat, the prompt is a message that the model answers. Without a prompt, each\n"
+             "line of stdin is a message, and the model remembers the conversation.",
+    .more = "Without sampling options, each token is the most likely one. The options apply in\n"
+            "  this order: --repeat-penalty, --top-k, --top-p, --min-p, --temperature."};
 
 typedef struct conversation {
     context_t *ctx;
@@ -200,18 +200,20 @@ int command_generate(int argc, char **argv)
     generate_options_t o = {.n_tokens = 256};
     const args_option_t table[] = {
         {"--prompt", ARGS_TEXT, &o.prompt, "TEXT", "the text to continue, or a message", 0, 0},
-        {"--chat", ARGS_FLAG, &o.chats, NULL, "answer messages, by the file's chat template", 0, 0},
-        {"--tokens", ARGS_INTEGER, &o.n_tokens, "N", "most tokens of an answer (256)", 1, 1 << 20},
+        {"--chat", ARGS_FLAG, &o.chats, NULL, "answer messages, with the file's chat template", 0,
+         0},
+        {"--tokens", ARGS_INTEGER, &o.n_tokens, "N", "maximum number of tokens of an answer (256)",
+         1, 1 << 20},
         {"--context", ARGS_INTEGER, &o.n_context, "N",
-         "most tokens of a sequence (the model's, at most 4096)", 1, 1 << 20},
+         "maximum number of tokens of a sequence (the model's, at most 4096)", 1, 1 << 20},
         {"--temperature", ARGS_NUMBER, &o.sampling.temperature, "F",
          "divides logits; 0: the most likely token (0)", 0, 0},
         {"--top-k", ARGS_INTEGER, &o.sampling.top_k, "N", "only the N most likely tokens (all)", 0,
          1 << 30},
         {"--top-p", ARGS_NUMBER, &o.sampling.top_p, "F",
-         "only the most likely tokens, up to this probability (1)", 0, 0},
+         "only the most likely tokens, up to this sum of probabilities (1)", 0, 0},
         {"--min-p", ARGS_NUMBER, &o.sampling.min_p, "F",
-         "only tokens with this part of the largest probability (0)", 0, 0},
+         "only tokens with at least this part of the largest probability (0)", 0, 0},
         {"--repeat-penalty", ARGS_NUMBER, &o.sampling.repeat_penalty, "F",
          "makes the last 64 tokens less likely (1)", 0, 0},
         {"--seed", ARGS_INTEGER, &o.sampling.seed, "N", "seed of the random numbers (0)", 0,
