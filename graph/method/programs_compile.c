@@ -39,5 +39,6 @@ status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *
         entry->own_bytes = program_own_bytes(entry->program);
     }
     graph_release(graph);
+    allocator_trim(&programs->allocator); /* compiling takes several times the memory that stays */
     return status;
 }

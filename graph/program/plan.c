@@ -178,22 +178,11 @@ static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **
     return STATUS_OK;
 }
 
-static size_t scratch_offset(const plan_t *plan)
-{
-    return (plan->arena_bytes + 63) & ~(size_t)63;
-}
-
-size_t plan_run_bytes(const plan_t *plan)
-{
-    return scratch_offset(plan) + plan->scratch_bytes;
-}
-
 /* Sets the addresses of arena buffers, unless the run leased the same block as the previous run. */
 static void place_frame(const plan_t *plan, plan_frame_t *frame, char *arena)
 {
     if (frame->arena == arena) return;
     frame->arena = arena;
-    frame->scratch = arena + scratch_offset(plan);
     for (int r = 0; r < plan->n_roots; r++)
         if (plan->roots[r].kind == ROOT_ARENA) frame->pointers[r] = arena + plan->roots[r].offset;
 }
@@ -213,11 +202,11 @@ static status_t frame_lease(context_t *ctx, plan_t *plan, plan_frame_t **out_fra
     if (frame != NULL) plan->idle = frame->next;
     pthread_mutex_unlock(&plan->lock);
     if (frame == NULL) TRY(frame_create(ctx, plan, &frame));
-    char *arena = arenas_lease(plan->arenas, plan_run_bytes(plan));
+    char *arena = arenas_lease(plan->arenas, plan->arena_bytes);
     if (arena == NULL) {
         give_back(plan, frame);
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for an arena of %zu bytes",
-             plan_run_bytes(plan));
+             plan->arena_bytes);
     }
     place_frame(plan, frame, arena);
     *out_frame = frame;

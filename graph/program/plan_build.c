@@ -451,8 +451,6 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
                                .path = node->path,
                                .n_in = node->n_inputs,
                                .inputs = node->inputs};
-    if (prepared->scratch_bytes > b->plan->scratch_bytes)
-        b->plan->scratch_bytes = prepared->scratch_bytes;
     if (node->is_in_place) return place_in_place(b, node, step);
     TRY(place_outputs(b, node, step));
     touch(b, step);
@@ -741,6 +739,7 @@ static status_t build_all(build_t *b)
     TRY(plan_join(b->ctx, b->plan, &b->roots_capacity));
     plan_keep_sliced(b->plan);
     TRY(plan_add_passing_forms(b->ctx, b->plan, b->n_masters, b->masters, &b->roots_capacity));
+    TRY(plan_add_scratch(b->ctx, b->plan, &b->roots_capacity));
     TRY(plan_place(b->ctx, b->plan));
     for (int s = 0; s < b->plan->n_steps; s++)
         if (b->plan->steps[s].n_outputs > 0)

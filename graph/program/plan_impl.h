@@ -90,6 +90,7 @@ typedef struct step {
     bool is_in_place;      /* output 0 is the target of an in-place operator */
     const char *attribute; /* attribute of self that the step sets to source 0, or NULL */
     const char *method;    /* method of self that the step calls with the sources, or NULL */
+    int scratch;           /* the buffer of the kernel's scratch memory, or -1 */
     int first_argument;    /* for a call: index in the run's arguments */
 } step_t;
 
@@ -103,7 +104,6 @@ typedef struct plan_loop {
 typedef struct plan_frame {
     struct plan_frame *next;
     char *arena;      /* leased from the plan's arenas; between runs the previous address */
-    char *scratch;    /* follows the arena */
     void *workers;    /* see plan_workers_bytes */
     tensor_t **bound; /* [n_roots] tensors of inputs and outputs, NULL between runs; follows
                          pointers */
@@ -135,8 +135,7 @@ struct plan {
     int n_loops;
     plan_loop_t *loops; /* sorted by first step */
     plan_result_t *results;
-    size_t arena_bytes, scratch_bytes, weight_bytes;
-    size_t worker_scratch;  /* part of scratch_bytes: distance between two workers' scratch */
+    size_t arena_bytes, weight_bytes;
     arenas_t *arenas;       /* the plan's own, or shared by its method */
     atomic_bool is_retired; /* its last release also releases unused packed weights */
     pthread_mutex_t lock;
@@ -145,9 +144,6 @@ struct plan {
 
 /* Makes later runs lease their memory from these arenas. Call it before the first run. */
 void plan_share_arenas(plan_t *plan, arenas_t *arenas);
-
-/* The bytes of a run's arena and scratch. */
-size_t plan_run_bytes(const plan_t *plan);
 
 /* Estimates the bytes of steps, primitives and frames, which are freed with the plan. Graph, arena
  * and weights are not included. */
@@ -195,6 +191,11 @@ status_t plan_create_calling(context_t *ctx, const graph_t *graph, module_t *sel
  * building all steps and before plan_place. */
 status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
                                 const plan_master_t *masters, int *roots_capacity);
+
+/* Adds an arena buffer for the scratch memory of each step's kernel; in a loop of workers each
+ * worker has a copy. Scratch shares bytes with values that are not needed during the step. Call it
+ * before plan_place. */
+status_t plan_add_scratch(context_t *ctx, plan_t *plan, int *roots_capacity);
 
 /* True if input `index` has this planned dtype and sizes; for a shared input, also this format. */
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info);

@@ -280,6 +280,37 @@ static size_t place_all(plan_t *plan, int *const *rooms, int *out_n)
     return place_blocks(plan, rooms, out_n);
 }
 
+/* ---- scratch ---- */
+
+/* 1 + the block of the loop of workers that runs a step, or 0. */
+static int block_of(const plan_t *plan, int s)
+{
+    for (int r = 0; r < plan->n_roots && plan->steps[s].view.n_workers > 1; r++)
+        if (plan->roots[r].n_copies > 0 && plan->roots[r].first_step <= s &&
+            s <= plan->roots[r].last_step)
+            return 1 + r;
+    return 0;
+}
+
+status_t plan_add_scratch(context_t *ctx, plan_t *plan, int *roots_capacity)
+{
+    for (int s = 0; s < plan->n_steps; s++) {
+        step_t *step = &plan->steps[s];
+        step->scratch = -1;
+        if (step->prepared == NULL || step->prepared->scratch_bytes == 0) continue;
+        TRY(context_grow(ctx, &plan->roots, roots_capacity, plan->n_roots + 1,
+                         sizeof *plan->roots));
+        const int block = block_of(plan, s);
+        plan->roots[plan->n_roots] = (plan_root_t){.kind = ROOT_ARENA,
+                                                   .bytes = step->prepared->scratch_bytes,
+                                                   .first_step = s,
+                                                   .last_step = s,
+                                                   .block = block};
+        step->scratch = plan->n_roots++;
+    }
+    return STATUS_OK;
+}
+
 status_t plan_place(context_t *ctx, plan_t *plan)
 {
     int *rooms[3] = {NULL}, n = 0;

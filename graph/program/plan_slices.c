@@ -371,22 +371,6 @@ static void shrink_roots(plan_t *plan, const plan_loop_t *loop, int block)
     }
 }
 
-static void count_scratch(plan_t *plan)
-{
-    int n_workers = 1;
-    plan->scratch_bytes = 0;
-    for (int s = 0; s < plan->n_steps; s++) {
-        const step_t *step = &plan->steps[s];
-        size_t *bytes = step->view.n_workers > 1 ? &plan->worker_scratch : &plan->scratch_bytes;
-        if (step->prepared != NULL && step->prepared->scratch_bytes > *bytes)
-            *bytes = step->prepared->scratch_bytes;
-        if (step->view.n_workers > n_workers) n_workers = step->view.n_workers;
-    }
-    plan->worker_scratch = plan_round_to_page(plan->worker_scratch);
-    if (plan->worker_scratch * (size_t)n_workers > plan->scratch_bytes)
-        plan->scratch_bytes = plan->worker_scratch * (size_t)n_workers;
-}
-
 static status_t make_loops(slicing_t *slicing, int *roots_capacity)
 {
     plan_t *plan = slicing->plan;
@@ -402,7 +386,6 @@ static status_t make_loops(slicing_t *slicing, int *roots_capacity)
         TRY(make_block(slicing, loop, roots_capacity, &block));
         shrink_roots(plan, loop, block);
     }
-    count_scratch(plan);
     return STATUS_OK;
 }
 

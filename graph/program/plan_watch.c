@@ -88,9 +88,11 @@ status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, ui
 
 status_t plan_run_kernel(plan_run_t *run, const step_t *step, void *const *in, void *const *out)
 {
-    const plan_t *plan = run->plan;
-    return step->prepared->run(run->ctx, step->prepared, in, out,
-                               run->frame->scratch + (size_t)run->worker * plan->worker_scratch);
+    char *scratch = NULL;
+    if (step->scratch >= 0)
+        scratch = (char *)run->frame->pointers[step->scratch] +
+                  (size_t)run->worker * run->plan->roots[step->scratch].copy_bytes;
+    return step->prepared->run(run->ctx, step->prepared, in, out, scratch);
 }
 
 status_t plan_run_watched(plan_run_t *run, const step_t *step, void *const *in, void *const *out)

@@ -62,7 +62,7 @@ size_t program_run_bytes(const program_t *program)
     size_t most = 0;
     const plan_t *plan = NULL;
     for (int i = 0; (plan = program_plan(program, i)) != NULL; i++)
-        most = plan_run_bytes(plan) > most ? plan_run_bytes(plan) : most;
+        most = plan->arena_bytes > most ? plan->arena_bytes : most;
     return most;
 }
 

@@ -77,7 +77,7 @@ void program_release(program_t *program);
 plan_t *program_plan(const program_t *program, int at);
 
 /* Lets all plans share arenas; returns the bytes that the plans and the graph own; returns the
- * largest plan_run_bytes. */
+ * largest arena of a plan. */
 void program_share_arenas(program_t *program, arenas_t *arenas);
 size_t program_own_bytes(const program_t *program);
 size_t program_run_bytes(const program_t *program);

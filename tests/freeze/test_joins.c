@@ -15,12 +15,14 @@
 static context_t *ctx;
 static module_t *net, *frozen;
 static const plan_t *plan;
+static int64_t side; /* height and width of images */
 
 /* Batches run as a whole; test_slices tests batches that run in parts. */
 static int setup(void **state)
 {
     setenv("TESSERA_CPU_CACHE", "0", 1);
     int failed = fixture_setup(state);
+    side = 6;
     unsetenv("TESSERA_CPU_CACHE");
     ctx = failed ? NULL : fixture_context(state);
     return failed;
@@ -47,18 +49,18 @@ static void add_parameter(const char *name, int64_t out, int64_t in, int64_t ker
 static void freeze_statements(int64_t batch, int64_t channels, const char *statements)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
-    const long long c = (long long)channels, n = (long long)batch;
+    const long long c = (long long)channels, n = (long long)batch, m = (long long)side;
     char text[2048];
     snprintf(text, sizeof text,
-             "graph forward(%%self : module, %%x : f32[%lld,%lld,6,6]) {\n"
+             "graph forward(%%self : module, %%x : f32[%lld,%lld,%lld,%lld]) {\n"
              "  %%w = getattr(%%self) name=\"square\" : f32[%lld,%lld,3,3]\n"
              "  %%v = getattr(%%self) name=\"sixteen\" : f32[16,%lld,3,3]\n"
-             "  %%k = getattr(%%self) name=\"constant\" : f32[1,%lld,6,6]\n%s}\n",
-             n, c, c, c, c, c, statements);
+             "  %%k = getattr(%%self) name=\"constant\" : f32[1,%lld,%lld,%lld]\n%s}\n",
+             n, c, m, m, c, c, c, c, m, m, statements);
     CHECK_OK(ctx, module_create(ctx, "Net", &net));
     add_parameter("square", channels, channels, 3);
     add_parameter("sixteen", 16, channels, 3);
-    add_parameter("constant", 1, channels, 6);
+    add_parameter("constant", 1, channels, side);
     CHECK_OK(ctx, graph_define(ctx, net, text));
     CHECK_OK(ctx,
              freeze(ctx, net, &(freeze_options_t){.skip = skip, .keep_numerics = true}, &frozen));
@@ -68,7 +70,7 @@ static void freeze_statements(int64_t batch, int64_t channels, const char *state
 static void check_same(int64_t batch, int64_t channels)
 {
     tensor_t *x = NULL;
-    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, channels, 6, 6), &x));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, channels, side, side), &x));
     for (int round = 0; round < 2; round++) {
         datum_t *in = NULL, *wanted[METHOD_MAX_OUTPUTS], *given[METHOD_MAX_OUTPUTS];
         int n_wanted = METHOD_MAX_OUTPUTS, n_given = METHOD_MAX_OUTPUTS;
@@ -342,7 +344,8 @@ static size_t check_growth(int64_t batch, int64_t channels, const char *statemen
 static void a_part_that_ends_grows_into_the_join_of_a_batch(void **state)
 {
     (void)state;
-    const size_t image = 6 * 6 * 16 * sizeof(float);
+    side = 24; /* images larger than the kernels' scratch memory, which the arena contains, too */
+    const size_t image = (size_t)(side * side) * 16 * sizeof(float);
     assert_true(check_growth(4, 16, TWO_PARTS "  return %d\n", true) <= 4 * 3 * image);
     assert_true(check_growth(5, 16,
                              "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
