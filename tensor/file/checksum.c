@@ -18,6 +18,25 @@ void file_hash_keyed(const void *bytes, size_t n_bytes, const void *key, size_t 
     out_hash[1] = hash.high64;
 }
 
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(file_keyed_t), "a state fits");
+
+void file_keyed_begin(file_keyed_t *hash, const void *key, size_t n_key)
+{
+    (void)XXH3_128bits_reset_withSecret((XXH3_state_t *)(void *)hash->state, key, n_key);
+}
+
+void file_keyed_add(file_keyed_t *hash, const void *bytes, size_t n_bytes)
+{
+    (void)XXH3_128bits_update((XXH3_state_t *)(void *)hash->state, bytes, n_bytes);
+}
+
+void file_keyed_end(const file_keyed_t *hash, uint64_t *out_hash)
+{
+    const XXH128_hash_t all = XXH3_128bits_digest((const XXH3_state_t *)(const void *)hash->state);
+    out_hash[0] = all.low64;
+    out_hash[1] = all.high64;
+}
+
 _Static_assert(sizeof(XXH64_state_t) <= sizeof(file_hash_t), "a state fits");
 
 static XXH64_state_t *state_of(file_hash_t *hash)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,16 +56,65 @@ static void hash_pieces(void *user, int64_t first, int64_t last)
     }
 }
 
+static size_t piece_bytes(size_t n_bytes)
+{
+    const size_t piece = (n_bytes + PIECES_MAX - 1) / PIECES_MAX;
+    return piece < PIECE_BYTES ? PIECE_BYTES : piece;
+}
+
 void store_hash(const unsigned char *secret, int n_threads, const void *bytes, size_t n_bytes,
                 uint64_t *out_hash)
 {
     uint64_t hashes[PIECES_MAX][2];
-    size_t piece = (n_bytes + PIECES_MAX - 1) / PIECES_MAX;
-    if (piece < PIECE_BYTES) piece = PIECE_BYTES;
+    const size_t piece = piece_bytes(n_bytes);
     const size_t n = (n_bytes + piece - 1) / piece;
     pieces_t pieces = {secret, bytes, n_bytes, piece, hashes};
     if (n > 0) threads_share(n_threads, (int64_t)n, hash_pieces, &pieces);
     file_hash_keyed(hashes, n * sizeof *hashes, secret, STORE_SECRET, out_hash);
+}
+
+/* Computes store_hash of bytes that arrive one after the other. */
+typedef struct stream {
+    file_keyed_t state;
+    const unsigned char *secret;
+    size_t piece, n_piece; /* bytes of each piece, and of the current one so far */
+    int n;                 /* pieces that ended */
+    uint64_t hashes[PIECES_MAX][2];
+} stream_t;
+
+static void end_piece(stream_t *stream)
+{
+    file_keyed_end(&stream->state, stream->hashes[stream->n++]);
+    file_keyed_begin(&stream->state, stream->secret, STORE_SECRET);
+    stream->n_piece = 0;
+}
+
+static void begin_stream(stream_t *stream, const unsigned char *secret, size_t n_bytes)
+{
+    stream->secret = secret;
+    stream->piece = piece_bytes(n_bytes);
+    stream->n_piece = 0;
+    stream->n = 0;
+    file_keyed_begin(&stream->state, secret, STORE_SECRET);
+}
+
+static void add_bytes(stream_t *stream, const char *bytes, size_t n_bytes)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        const size_t left = n_bytes - done, room = stream->piece - stream->n_piece;
+        const size_t n = left < room ? left : room;
+        file_keyed_add(&stream->state, bytes + done, n);
+        stream->n_piece += n;
+        done += n;
+        if (stream->n_piece == stream->piece) end_piece(stream);
+    }
+}
+
+static void end_stream(stream_t *stream, uint64_t *out_hash)
+{
+    if (stream->n_piece > 0) end_piece(stream);
+    file_hash_keyed(stream->hashes, (size_t)stream->n * sizeof *stream->hashes, stream->secret,
+                    STORE_SECRET, out_hash);
 }
 
 static void hash_header(const store_t *store, const entry_header_t *header, uint64_t *out_hash)
@@ -179,18 +227,30 @@ file_mapping_t *store_map_entry(context_t *ctx, const store_t *store, int file, 
 
 /* ---- writing ---- */
 
-#define WRITE_BYTES ((size_t)4 << 20) /* bytes per write; is_ending is checked before each */
+/* Bytes per write: so few that they are still in the cache after they were hashed. is_ending is
+ * checked before each write. */
+#define WRITE_BYTES ((size_t)256 << 10)
 
-static bool write_bytes(int file, const void *bytes, size_t n_bytes, const atomic_bool *is_ending)
+static bool write_piece(int file, const char *bytes, size_t n_bytes)
 {
     for (size_t done = 0; done < n_bytes;) {
-        const size_t left = n_bytes - done;
-        if (atomic_load(is_ending)) return false;
-        const ssize_t n = write(file, (const char *)bytes + done,
-                                left < WRITE_BYTES ? left : WRITE_BYTES);
+        const ssize_t n = write(file, bytes + done, n_bytes - done);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return false;
         done += (size_t)n;
+    }
+    return true;
+}
+
+static bool write_bytes(int file, const char *bytes, size_t n_bytes, const atomic_bool *is_ending,
+                        stream_t *stream)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        const size_t left = n_bytes - done, n = left < WRITE_BYTES ? left : WRITE_BYTES;
+        if (atomic_load(is_ending)) return false;
+        add_bytes(stream, bytes + done, n);
+        if (!write_piece(file, bytes + done, n)) return false;
+        done += n;
     }
     return true;
 }
@@ -225,32 +285,25 @@ static int open_temporary(const store_t *store, const char *name, bool *out_is_h
     return -1;
 }
 
-/* Writes the tensors after the place of the header. */
-static bool write_elements(int file, const store_pending_t *pending, const atomic_bool *is_ending)
+/* Writes the tensors after the place of the header, and computes the hash of what was written. */
+static bool write_elements(const store_t *store, int file, const store_pending_t *pending,
+                           const atomic_bool *is_ending, uint64_t *out_hash)
 {
     static const char zeros[STORE_ALIGNMENT];
+    stream_t stream;
     size_t at = 0;
     if (lseek(file, STORE_HEADER, SEEK_SET) != STORE_HEADER) return false;
+    begin_stream(&stream, store->secret, pending->n_bytes);
     for (int i = 0; i < pending->n; i++) {
         const size_t n_bytes = info_bytes(&pending->tensors[i]->info);
         const size_t gap = (STORE_ALIGNMENT - at % STORE_ALIGNMENT) % STORE_ALIGNMENT;
-        if (!write_bytes(file, zeros, gap, is_ending) ||
-            !write_bytes(file, tensor_bytes(pending->tensors[i]), n_bytes, is_ending))
+        if (!write_bytes(file, zeros, gap, is_ending, &stream) ||
+            !write_bytes(file, tensor_bytes(pending->tensors[i]), n_bytes, is_ending, &stream))
             return false;
         at += gap + n_bytes;
     }
+    end_stream(&stream, out_hash);
     return at == pending->n_bytes;
-}
-
-/* Hashes the elements where they were written: they are in many pieces elsewhere. */
-static bool hash_elements(const store_t *store, int file, size_t n_bytes, uint64_t *out_hash)
-{
-    const size_t n_file = STORE_HEADER + n_bytes;
-    void *bytes = mmap(NULL, n_file, PROT_READ, MAP_SHARED, file, 0);
-    if (bytes == MAP_FAILED) return false;
-    store_hash(store->secret, 1, (const char *)bytes + STORE_HEADER, n_bytes, out_hash);
-    (void)munmap(bytes, n_file);
-    return true;
 }
 
 /* The header is written last. */
@@ -262,11 +315,10 @@ static bool write_file(const store_t *store, const store_pending_t *pending, con
         .version = ENTRY_VERSION, .byte_order = BYTE_ORDER_MARK, .n_elements = pending->n_bytes};
     memcpy(header.magic, ENTRY_MAGIC, sizeof header.magic);
     memcpy(header.text, key->text, strlen(key->text));
-    if (!write_elements(file, pending, is_ending) ||
-        !hash_elements(store, file, pending->n_bytes, header.elements_hash))
-        return false;
+    if (!write_elements(store, file, pending, is_ending, header.elements_hash)) return false;
     hash_header(store, &header, header.header_hash);
-    return lseek(file, 0, SEEK_SET) == 0 && write_bytes(file, &header, sizeof header, is_ending) &&
+    return lseek(file, 0, SEEK_SET) == 0 &&
+           write_piece(file, (const char *)&header, sizeof header) &&
            renameat(store->folder, temporary, store->folder, key->name) == 0;
 }
 
