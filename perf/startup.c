@@ -5,8 +5,8 @@
  * Loads a frozen file with these options (freeze_load_options_t), or an ONNX file with
  * onnx_load_frozen, and prints one line: ms of context_create and loading; ms from then to the
  * first result; ms of a run in steady state; weight reorders up to the first result; whether the
- * model was imported; resident and private bytes of this process. With `hold`, the process then
- * waits for the end of its standard input. */
+ * model was imported; bytes of the arena, and resident and private bytes of this process. With
+ * `hold`, the process then waits for the end of its standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@ enum { STEADY = 10 };
 typedef struct startup {
     double load_ms, first_ms, steady_ms;
     unsigned long long weight_reorders, imported;
+    size_t arena_bytes;
 } startup_t;
 
 static double now_ms(void)
@@ -52,6 +53,7 @@ static status_t measure(context_t *ctx, module_t *frozen, double begin, startup_
     out->first_ms = made - begin + end - start;
     out->weight_reorders = counters_weight_reorders(&counters);
     out->imported = counters.models_imported;
+    out->arena_bytes = plan_arena_bytes(plan_of(frozen, "forward"));
     out->steady_ms = 1e30;
     for (int i = 0; status == STATUS_OK && i < STEADY; i++) {
         start = now_ms();
@@ -120,10 +122,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "startup: %s\n", context_error(ctx));
     } else {
         printf("{\"load_ms\": %.2f, \"first_ms\": %.2f, \"steady_ms\": %.2f, "
-               "\"weight_reorders\": %llu, \"imported\": %llu, \"resident_kb\": %ld, "
-               "\"private_kb\": %ld}\n",
+               "\"weight_reorders\": %llu, \"imported\": %llu, \"arena_kb\": %zu, "
+               "\"resident_kb\": %ld, \"private_kb\": %ld}\n",
                result.load_ms, result.first_ms, result.steady_ms, result.weight_reorders,
-               result.imported, memory_kb("Rss:"), memory_kb("Private_"));
+               result.imported, result.arena_bytes / 1024, memory_kb("Rss:"),
+               memory_kb("Private_"));
         fflush(stdout);
         if (holds) (void)getchar();
     }
