@@ -85,6 +85,7 @@ typedef struct image {
     uint32_t version;
     bool is_entry; /* an entry of the store, which has a checksum of its own: blobs have none, and
                       no padding follows the last one */
+    bool has_all_forms; /* also forms that are much larger than their constants */
     char *text;
     int n_blobs, blobs_capacity, n_machines;
     image_blob_t *blobs;

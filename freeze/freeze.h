@@ -217,6 +217,11 @@ status_t freeze_load_with(context_t *ctx, const char *path, const freeze_load_op
  * freeze_load_with and freeze_save. */
 status_t freeze_append(context_t *ctx, const char *path) TESSERA_API(freeze_append);
 
+/* freeze_append, which also adds forms that are much larger than their weights, such as those of
+ * Winograd's convolution. Processes on such a machine then map all forms from the file and need no
+ * store. The file becomes about twice as large. */
+status_t freeze_append_forms(context_t *ctx, const char *path) TESSERA_API(freeze_append_forms);
+
 TESSERA_END
 
 #endif

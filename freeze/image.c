@@ -116,10 +116,10 @@ static void insert(image_t *image, const image_blob_t *blob)
     image->n_blobs++;
 }
 
-/* Adds the contiguous bytes of a form. If the image has a blob of this form, only marks it as used
- * by the machine. */
+/* Adds the contiguous bytes of a form. If the image has a blob of this form, or if is_marked_only,
+ * only marks it as used by the machine. */
 static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_info_t *constant,
-                         int number, int machine)
+                         int number, int machine, bool is_marked_only)
 {
     context_t *ctx = image->ctx;
     tensor_info_t inner = convert_inner_info(&tensor->info), want = tensor->info;
@@ -138,6 +138,7 @@ static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_in
         other->machines |= entry.machines;
         return STATUS_OK;
     }
+    if (is_marked_only) return STATUS_OK;
     TRY(context_grow(ctx, &image->blobs, &image->blobs_capacity, image->n_blobs + 1,
                      sizeof *image->blobs));
     tensor_t *holder = NULL;
@@ -176,7 +177,7 @@ static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constan
 }
 
 /* True for a form of our own kernels that is much larger than the plain elements, such as Winograd
- * weights. It is not stored but made again after loading, since reading it would take as long. */
+ * weights. It is not in the file, unless freeze_append_forms adds it, but in the store. */
 static bool is_remade(const tensor_info_t *form, const tensor_info_t *constant)
 {
     return format_numbers(&form->format) != NULL &&
@@ -192,10 +193,11 @@ status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int 
     qsort(forms, (size_t)n, sizeof *forms, compare_forms);
     if (!is_plain) main_form = find_main(n, forms, info);
     status_t status = add_form(image, main_form >= 0 ? forms[main_form] : tensor, info, constant,
-                               machine);
+                               machine, false);
     for (int i = 0; i < n; i++) {
-        if (status == STATUS_OK && !is_remade(&forms[i]->info, info))
-            status = add_form(image, forms[i], info, constant, machine);
+        const bool is_large = !image->has_all_forms && is_remade(&forms[i]->info, info);
+        if (status == STATUS_OK)
+            status = add_form(image, forms[i], info, constant, machine, is_large);
         tensor_drop(forms[i]);
     }
     return status;

@@ -1,9 +1,11 @@
 /* Adds frozen modules to the store, and finds them there. */
 #include "freeze/kept_impl.h"
 
+#include <fenv.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatch/dispatch.h"
 #include "freeze/file_impl.h"
 #include "graph/method/method_impl.h"
 #include "module/module_impl.h"
@@ -54,13 +56,31 @@ module_t *kept_find(context_t *ctx, const char *text)
 
 /* ---- adding ---- */
 
+/* Settings that the choice of kernels and the values of constants depend on, besides the options of
+ * the model. */
+typedef struct setting {
+    uint64_t store[2]; /* identifies the store */
+    size_t cache;
+    int n_threads, policy, rounding, flushes;
+} setting_t;
+
+static bool describe_setting(context_t *ctx, setting_t *out)
+{
+    memset(out, 0, sizeof *out);
+    out->cache = context_cpu_cache(ctx);
+    out->n_threads = context_threads(ctx);
+    out->policy = (int)dispatch_policy(ctx);
+    out->rounding = fegetround();
+    out->flushes = context_flushes_denormals(ctx);
+    return store_hash_bytes(ctx, "", 0, out->store);
+}
+
 /* A module that add_after_run adds to the store. */
 typedef struct later {
     allocator_t allocator;
     uint64_t changes; /* module_changes() when the module was made */
     int n_members;
-    int n_threads;
-    uint64_t store[2]; /* identifies the store */
+    setting_t setting;
     store_key_t key;
 } later_t;
 
@@ -103,10 +123,10 @@ static status_t add(context_t *ctx, module_t *frozen, const store_key_t *key)
 static void add_after_run(context_t *ctx, module_t *frozen, void *user)
 {
     const later_t *later = user;
-    uint64_t store[2];
-    if (!is_unchanged(frozen, later) || context_threads(ctx) != later->n_threads ||
-        !store_hash_bytes(ctx, "", 0, store) || memcmp(store, later->store, sizeof store) != 0)
-        return;
+    setting_t setting;
+    if (!is_unchanged(frozen, later) || !describe_setting(ctx, &setting) ||
+        memcmp(&setting, &later->setting, sizeof setting) != 0)
+        return; /* another context has run it first */
     scope_attempt(ctx);
     (void)scope_attempt_end(ctx, add(ctx, frozen, &later->key), true);
 }
@@ -133,11 +153,9 @@ void kept_add_later(context_t *ctx, module_t *frozen, const char *text)
     if (has_state(frozen)) return;
     later_t *later = allocator_get(allocator, sizeof *later);
     if (later == NULL) return;
-    *later = (later_t){.allocator = *allocator,
-                       .changes = module_changes(),
-                       .n_members = frozen->n_members,
-                       .n_threads = context_threads(ctx)};
-    if (!store_hash_bytes(ctx, "", 0, later->store) || !name_model(ctx, text, &later->key)) {
+    *later = (later_t){
+        .allocator = *allocator, .changes = module_changes(), .n_members = frozen->n_members};
+    if (!describe_setting(ctx, &later->setting) || !name_model(ctx, text, &later->key)) {
         drop_later(later);
         return;
     }

@@ -306,13 +306,13 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
     return interrupt_end(ctx, status);
 }
 
-status_t freeze_append(context_t *ctx, const char *path)
+static status_t append(context_t *ctx, const char *op, const char *path, bool has_all_forms)
 {
     loading_t loading = {.ctx = ctx, .path = path, .tensors = {.ctx = ctx}};
-    if (path == NULL) return context_null(ctx, "freeze_append", "path");
-    image_t image = {.ctx = ctx};
+    if (path == NULL) return context_null(ctx, op, "path");
+    image_t image = {.ctx = ctx, .has_all_forms = has_all_forms};
     int machine = 0;
-    interrupt_begin(ctx, "freeze_append");
+    interrupt_begin(ctx, op);
     status_t status = file_load(&loading);
     if (status == STATUS_OK) status = file_image(&loading, &image);
     if (status == STATUS_OK) status = image_add_machine(&image, loading.module, &machine);
@@ -323,4 +323,14 @@ status_t freeze_append(context_t *ctx, const char *path)
     image_clear(&image);
     file_close(&loading);
     return interrupt_end(ctx, status);
+}
+
+status_t freeze_append(context_t *ctx, const char *path)
+{
+    return append(ctx, "freeze_append", path, false);
+}
+
+status_t freeze_append_forms(context_t *ctx, const char *path)
+{
+    return append(ctx, "freeze_append_forms", path, true);
 }

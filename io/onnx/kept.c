@@ -15,7 +15,6 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads/interrupt_impl.h"
-#include "tensor/threads/threads_impl.h"
 
 /* ---- options ---- */
 
@@ -57,7 +56,7 @@ static void add_freezing(text_t *text, const freeze_options_t *options)
 /* Settings of the context, and of the process, that decide how kernels are chosen. */
 static void add_settings(text_t *text, context_t *ctx)
 {
-    text_append(text, "cache %zu, policy %d, denormals %d; ", threads_cache_bytes(),
+    text_append(text, "cache %zu, policy %d, denormals %d; ", context_cpu_cache(ctx),
                 (int)dispatch_policy(ctx), context_flushes_denormals(ctx));
 }
 
@@ -258,6 +257,14 @@ static bool hash_external(const onnx_kept_t *kept, const char *location, uint64_
     return status == STATUS_OK;
 }
 
+/* False if the model is too large for the store, so that hashing its data would be in vain. */
+static bool fits_store(const onnx_kept_t *kept)
+{
+    uint64_t n_bytes = 0;
+    for (int i = 0; i < kept->n_files; i++) n_bytes += kept->files[i].identity.file_bytes;
+    return n_bytes < (uint64_t)context_store_bytes(kept->ctx);
+}
+
 static bool add_file(onnx_kept_t *kept, const char *location)
 {
     for (int i = 0; i < kept->n_files; i++)
@@ -273,7 +280,7 @@ static bool add_file(onnx_kept_t *kept, const char *location)
     *file = (kept_file_t){.location = ""};
     memcpy(file->location, location, strlen(location) + 1);
     return identify_external(kept, location, &file->identity, &kept->is_settled) &&
-           hash_external(kept, location, file->hash);
+           fits_store(kept) && hash_external(kept, location, file->hash);
 }
 
 static bool add_files_of(onnx_kept_t *kept, const ProtobufCMessage *message);

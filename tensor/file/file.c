@@ -27,6 +27,7 @@ struct file_mapping {
     size_t n_bytes;
     bool is_block;               /* the bytes are allocated memory, not a mapping */
     int file;                    /* descriptor of an unmapped file, else -1 */
+    bool is_own;                 /* only this library changes the file's metadata */
     struct file_mapping *parent; /* a view: the mapping that it is a part of, retained; else NULL */
     file_range_t whole;
     int64_t opened; /* ns since 1970; 0: the file may change without a trace in its metadata */
@@ -76,7 +77,9 @@ static status_t take_open(context_t *ctx, const char *path, int file, bool is_ma
 
 status_t file_map_open(context_t *ctx, const char *path, int file, file_mapping_t **out_mapping)
 {
-    return take_open(ctx, path, file, true, out_mapping);
+    TRY(take_open(ctx, path, file, true, out_mapping));
+    (*out_mapping)->is_own = true;
+    return STATUS_OK;
 }
 
 static status_t open_file(context_t *ctx, const char *path, bool is_mapped,
@@ -245,7 +248,7 @@ bool file_is_mapped(const storage_t *storage)
     return mapping != NULL && !mapping->is_block;
 }
 
-bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes, bool is_own,
+bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes,
                 file_range_t *out_range)
 {
     while (mapping != NULL && mapping->parent != NULL) mapping = mapping->parent;
@@ -254,9 +257,9 @@ bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes
     const uintptr_t begin = (uintptr_t)mapping->bytes, at = (uintptr_t)bytes;
     if (at < begin || at - begin > mapping->n_bytes || n_bytes > mapping->n_bytes - (at - begin))
         return false;
-    if (!file_is_settled(whole, mapping->opened, is_own)) return false;
+    if (!file_is_settled(whole, mapping->opened, mapping->is_own)) return false;
     *out_range = *whole;
-    if (is_own) out_range->changed = 0;
+    if (mapping->is_own) out_range->changed = 0;
     out_range->offset = at - begin;
     out_range->n_bytes = n_bytes;
     return true;

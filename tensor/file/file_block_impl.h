@@ -19,7 +19,7 @@ status_t file_read(context_t *ctx, const char *path, const file_mapping_t *file,
 /* Reads the complete file into a block. */
 status_t file_read_whole(context_t *ctx, const char *path, file_mapping_t **out_block);
 
-/* Maps a file that is open for reading; `path` is for messages. The caller closes the
+/* Maps a file of the store that is open for reading; `path` is for messages. The caller closes the
  * descriptor. */
 status_t file_map_open(context_t *ctx, const char *path, int file, file_mapping_t **out_mapping);
 

@@ -15,9 +15,9 @@ typedef struct file_range {
 
 /* Returns false if the metadata do not identify the bytes: the bytes are not in a mapped file;
  * other machines can change the file; or it had changed in the two seconds before it was opened, so
- * that a later change could leave the same times. is_own: only this library changes the file's
- * metadata, which then do not count. */
-bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes, bool is_own,
+ * that a later change could leave the same times. The time of the last change of the metadata does
+ * not count for files of the store (file_map_open), because the store itself changes them. */
+bool file_range(const file_mapping_t *mapping, const void *bytes, size_t n_bytes,
                 file_range_t *out_range);
 
 /* The mapping or block that contains the bytes of a storage; NULL if there is none. */
@@ -32,7 +32,8 @@ struct stat;
 void file_identify(int file, const struct stat *about, file_range_t *out_whole,
                    int64_t *out_opened);
 
-/* False if a later change could leave the metadata as they are; see file_range. */
+/* False if a later change could leave the metadata as they are; see file_range. is_own: a file of
+ * the store. */
 bool file_is_settled(const file_range_t *whole, int64_t opened, bool is_own);
 
 /* True if the file may be on another machine: NFS, SMB, FUSE and the like. */

@@ -196,7 +196,7 @@ static bool is_right(context_t *ctx, const store_t *store, const file_mapping_t 
     const size_t n_bytes = header->n_elements;
     file_range_t range;
     uint64_t hash[2];
-    const bool is_known = file_range(mapping, header + 1, n_bytes, true, &range);
+    const bool is_known = file_range(mapping, header + 1, n_bytes, &range);
     if (is_known && !is_read && store_recall(store, &range, hash) &&
         memcmp(hash, header->elements_hash, sizeof hash) == 0)
         return true;

@@ -105,8 +105,7 @@ bool store_is_checked(context_t *ctx, const file_mapping_t *mapping, uint64_t ch
     const store_t *store = store_of(ctx);
     file_range_t range;
     uint64_t known[2];
-    return store != NULL &&
-           file_range(mapping, file_bytes(mapping), file_size(mapping), false, &range) &&
+    return store != NULL && file_range(mapping, file_bytes(mapping), file_size(mapping), &range) &&
            store_recall(store, &range, known) && known[0] == checks;
 }
 
@@ -114,7 +113,6 @@ void store_set_checked(context_t *ctx, const file_mapping_t *mapping, uint64_t c
 {
     const store_t *store = store_of(ctx);
     file_range_t range;
-    if (store != NULL &&
-        file_range(mapping, file_bytes(mapping), file_size(mapping), false, &range))
+    if (store != NULL && file_range(mapping, file_bytes(mapping), file_size(mapping), &range))
         store_note(store, &range, (uint64_t[]){checks, 0});
 }

@@ -107,7 +107,7 @@ static void hash_weight(context_t *ctx, const store_t *store, const void *bytes,
                         const file_mapping_t *file, uint64_t *out_hash)
 {
     file_range_t range;
-    const bool is_known = file_range(file, bytes, n_bytes, false, &range);
+    const bool is_known = file_range(file, bytes, n_bytes, &range);
     if (is_known && store_recall(store, &range, out_hash)) return;
     store_hash(store->secret, context_threads(ctx), bytes, n_bytes, out_hash);
     if (is_known) store_note(store, &range, out_hash);

@@ -115,6 +115,29 @@ static void the_second_start_packs_nothing(void **state)
     }
 }
 
+/* A file with all forms needs no store. */
+static void forms_in_the_file_are_mapped(void **state)
+{
+    static float first[RESULT], second[RESULT];
+    counters_t counters;
+    (void)state;
+    save_net("off");
+    run_file("off", false, first, &counters);
+    context_t *ctx = with_store("off");
+    CHECK_OK(ctx, freeze_append(ctx, file));
+    for (int i = 0; i < 3; i++) {
+        run_file("off", false, second, &counters);
+        assert_memory_equal(first, second, sizeof first);
+        assert_int_equal(counters.weights_packed, i == 0 ? 2 : 0);
+        assert_int_equal(counters_weight_reorders(&counters), 0);
+        assert_int_equal(n_mapped, i == 0 ? 1 : 3);
+        if (i < 2) CHECK_OK(ctx, (i == 0 ? freeze_append_forms : freeze_append)(ctx, file));
+    }
+    CHECK_FAILS(ctx, freeze_append_forms(ctx, NULL), STATUS_INVALID_ARGUMENT,
+                "freeze_append_forms");
+    context_destroy(ctx);
+}
+
 /* Once a file was found right, it is not read to check it again; a changed file is. */
 static void a_changed_file_is_checked_again(void **state)
 {
@@ -188,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_start_packs_nothing),
+        cmocka_unit_test(forms_in_the_file_are_mapped),
         cmocka_unit_test(a_changed_file_is_checked_again),
         cmocka_unit_test(a_frozen_copy_shares_the_forms),
         cmocka_unit_test(weights_that_may_change_are_not_stored),

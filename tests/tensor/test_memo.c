@@ -2,6 +2,7 @@
 
 /* The store's table of known hashes: elements and weights that have not changed are not read again;
  * what has changed is. */
+#include "tensor/file/file_block_impl.h"
 #include "tensor/store/store_impl.h"
 
 #include "tests/support/support.h"
@@ -145,15 +146,21 @@ static void young_files_have_no_range(void **state)
     assert_true(fputs("a weight", file) >= 0);
     assert_int_equal(fclose(file), 0);
     CHECK_OK(ctx, file_map(ctx, path, &mapping));
-    assert_false(file_range(mapping, file_bytes(mapping), 4, false, &range));
+    assert_false(file_range(mapping, file_bytes(mapping), 4, &range));
     file_release(mapping);
     /* An old time of change does not help: the metadata are young. */
     const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
     assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
     CHECK_OK(ctx, file_map(ctx, path, &mapping));
-    assert_false(file_range(mapping, file_bytes(mapping), 4, false, &range));
-    assert_true(file_range(mapping, file_bytes(mapping), 4, true, &range));
+    assert_false(file_range(mapping, file_bytes(mapping), 4, &range));
     file_release(mapping);
+    /* In a file of the store only the store changes the metadata. */
+    const int open_file = open(path, O_RDONLY);
+    CHECK_OK(ctx, file_map_open(ctx, path, open_file, &mapping));
+    assert_true(file_range(mapping, file_bytes(mapping), 4, &range));
+    assert_int_equal(range.changed, 0);
+    file_release(mapping);
+    close(open_file);
     context_destroy(ctx);
 }
 
@@ -164,7 +171,7 @@ static file_mapping_t *map_program(context_t *ctx)
     file_range_t range;
     for (int i = 0; i < 5; i++) {
         CHECK_OK(ctx, file_map(ctx, "/proc/self/exe", &mapping));
-        if (file_range(mapping, file_bytes(mapping), 1, false, &range)) return mapping;
+        if (file_range(mapping, file_bytes(mapping), 1, &range)) return mapping;
         file_release(mapping);
         sleep(1);
     }
@@ -175,8 +182,7 @@ static file_mapping_t *map_program(context_t *ctx)
 static file_range_t range_at(const file_mapping_t *mapping, size_t at, size_t n_bytes)
 {
     file_range_t range;
-    assert_true(
-        file_range(mapping, (const char *)file_bytes(mapping) + at, n_bytes, false, &range));
+    assert_true(file_range(mapping, (const char *)file_bytes(mapping) + at, n_bytes, &range));
     return range;
 }
 
@@ -196,9 +202,9 @@ static void ranges_are_told_apart(void **state)
         assert_false(store_recall(store, &range, hash));
         members[i]--;
     }
-    assert_false(file_range(mapping, file_bytes(mapping), file_size(mapping) + 1, false, &other));
-    assert_false(file_range(mapping, (const char *)file_bytes(mapping) - 1, 1, false, &other));
-    assert_false(file_range(NULL, NULL, 0, false, &other));
+    assert_false(file_range(mapping, file_bytes(mapping), file_size(mapping) + 1, &other));
+    assert_false(file_range(mapping, (const char *)file_bytes(mapping) - 1, 1, &other));
+    assert_false(file_range(NULL, NULL, 0, &other));
     assert_false(store_is_checked(ctx, mapping, 5));
     store_set_checked(ctx, mapping, 5);
     assert_true(store_is_checked(ctx, mapping, 5));

@@ -562,7 +562,7 @@ static void explain_names_kernels_and_sums_up(void **state)
     check("freeze " SMALL " -o kept.tessera --preserve training", 0, NULL, NULL);
     check("explain kept.tessera", 0, NULL,
           "attributes that are not constant:\ntraining: preserved by name\n");
-    check("explain " SMALL " --certificate", 0, NULL, "lower bound ");
+    check("explain " SMALL " --certificate", 0, NULL, "\nweights      ");
     assert_non_null(strstr(outcome.out, "\nbest uniform "));
     assert_non_null(strstr(outcome.out, "\ngap  "));
     check("explain " MODEL " --certificate --mode nhwc", 2, "needs mode graph or frozen", NULL);

@@ -64,12 +64,13 @@ static bool is_under(const char *isa, char **argv)
     return false;
 }
 
-static bool append(const char *path, int n_threads)
+static bool append(const char *path, int n_threads, bool has_forms)
 {
     context_t *ctx = NULL;
     context_options_t options = {.n_threads = n_threads};
     status_t status = stop_create(&options, &ctx);
-    if (status == STATUS_OK) status = freeze_append(ctx, path);
+    if (status == STATUS_OK)
+        status = has_forms ? freeze_append_forms(ctx, path) : freeze_append(ctx, path);
     bool is_done = session_check(NAME, ctx, status);
     if (is_done) session_print_size(path);
     stop_destroy(ctx);
@@ -79,20 +80,23 @@ static bool append(const char *path, int n_threads)
 int command_append(int argc, char **argv)
 {
     int64_t n_threads = 0;
+    bool has_forms = false;
     const char *isa_text = NULL, *isa = NULL;
     args_list_t operands;
     int code;
     const args_option_t table[] = {
         {"--isa", ARGS_TEXT, &isa_text, "ISA",
          "such as AVX2, or default: all that this machine has (" ISA_VARIABLE ")", 0, 0},
+        {"--forms", ARGS_FLAG, &has_forms, NULL,
+         "all packed weights, large ones too; needs no store then", 0, 0},
         option_of(OPTION_THREADS, &n_threads),
     };
-    if (!args_parse(&command, table, 2, argc, argv, &operands, &code)) return code;
+    if (!args_parse(&command, table, 3, argc, argv, &operands, &code)) return code;
     const char *path = operands.items[0];
     if (model_kind(path) != MODEL_FROZEN)
         return args_usage_error(NAME, "%s, must be FILE.tessera", path);
     if (isa_text != NULL && (isa = find_isa(isa_text)) == NULL)
         return args_usage_error(NAME, "--isa %s, oneDNN has no such ISA; try AVX2", isa_text);
-    bool is_done = is_under(isa, argv) && append(path, (int)n_threads);
+    bool is_done = is_under(isa, argv) && append(path, (int)n_threads, has_forms);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }

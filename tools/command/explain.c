@@ -337,10 +337,23 @@ static status_t explain_lines(runner_t *runner, explainer_t *explainer)
     return status;
 }
 
-/* Prints the estimated cost of the chosen formats, and by how much it exceeds the lower bound. */
+/* Prints how many packed weights of a plan are mapped, and how many this process has made. */
+static void print_weights(const plan_t *plan)
+{
+    int n = 0, n_mapped = 0, n_weights = 0;
+    for (int i = 0; i < plan_n_steps(plan); i++) {
+        n_weights += plan_step_weights(plan, i, &n);
+        n_mapped += n;
+    }
+    if (plan != NULL) print("weights      %d mapped, %d made\n", n_mapped, n_weights - n_mapped);
+}
+
+/* Prints the estimated cost of the chosen formats, by how much it exceeds the lower bound, and
+ * where the weights come from. */
 static status_t explain_certificate(runner_t *runner)
 {
     layout_certificate_t found;
+    TRY(mode_run_once(runner)); /* packs weights */
     const double begin = session_now_ms();
     TRY(graph_certificate(runner->ctx, runner->module, "forward", runner->n_in,
                           (const tensor_t *const *)runner->in, &found));
@@ -350,6 +363,7 @@ static status_t explain_certificate(runner_t *runner)
     print("lower bound  %10.3f us\n", found.lower_bound / 1e3);
     print("gap          %10.2f %%\n",
           found.cost > 0 ? 100.0 * (found.cost - found.lower_bound) / found.cost : 0.0);
+    print_weights(plan_of(runner->module, "forward"));
     return STATUS_OK;
 }
 
@@ -375,7 +389,7 @@ int command_explain(int argc, char **argv)
         {"--wide", ARGS_FLAG, &is_wide, NULL, "also print why other kernels declined", 0, 0},
         {"--repro", ARGS_FLAG, &as_repro, NULL, "print command lines for oneDNN's benchdnn", 0, 0},
         {"--certificate", ARGS_FLAG, &as_certificate, NULL,
-         "print the estimated cost of the formats, and a lower bound", 0, 0},
+         "print the formats' estimated cost, a lower bound, and mapped weights", 0, 0},
         SESSION_OPTIONS(options),
     };
     int n_options = (int)(sizeof table / sizeof *table);
