@@ -124,10 +124,66 @@ status_t onnx_import_multinomial(onnx_node_t *node)
 
 /* ---- window functions ---- */
 
+#define TWO_PI 6.28318530717958647692528676655900577
+
+/* out = x op number */
+static status_t with_number(onnx_node_t *node, const char *op_name, item_t x, double number,
+                            item_t *out)
+{
+    item_t item;
+    TRY(onnx_number(node->onnx, number, &item));
+    return onnx_binary(node, op_name, x, item, out);
+}
+
+/* Emits 2 pi i / period for i = 0 to size - 1, in f64. If the period is 0, the angle is pi. */
+static status_t emit_angles(onnx_node_t *node, bool is_periodic, item_t *out)
+{
+    item_t bounds[3], period, rest, angles;
+    onnx_call_t call;
+    TRY(onnx_integer(node->onnx, 0, &bounds[0]));
+    TRY(onnx_cast(node, node->in[0], DTYPE_S64, &bounds[1]));
+    TRY(onnx_reshape(node, bounds[1], 0, NULL, &bounds[1]));
+    TRY(onnx_integer(node->onnx, 1, &bounds[2]));
+    onnx_call(node, "range", &call);
+    TRY(onnx_emit(&call, 3, bounds, &angles));
+    TRY(onnx_cast(node, angles, DTYPE_F64, &angles));
+    TRY(onnx_cast(node, bounds[1], DTYPE_F64, &period));
+    TRY(with_number(node, "sub", period, is_periodic ? 0.0 : 1.0, &period));
+    TRY(with_number(node, "minimum", period, 1.0, &rest)); /* 0 if the period is 0, else 1 */
+    TRY(with_number(node, "mul", rest, -0.5, &rest));
+    TRY(with_number(node, "add", rest, 0.5, &rest));
+    TRY(onnx_binary(node, "add", angles, rest, &angles));
+    TRY(with_number(node, "maximum", period, 1.0, &period));
+    TRY(onnx_binary(node, "div", angles, period, &angles));
+    return with_number(node, "mul", angles, TWO_PI, out);
+}
+
+/* out += factor * cos(multiple * angles) */
+static status_t add_cosine(onnx_node_t *node, item_t angles, double multiple, double factor,
+                           item_t *out)
+{
+    item_t term;
+    TRY(with_number(node, "mul", angles, multiple, &term));
+    TRY(onnx_unary(node, "cos", term, &term));
+    TRY(with_number(node, "mul", term, factor, &term));
+    return onnx_binary(node, "add", term, *out, out);
+}
+
+/* A window whose size the graph computes. */
+static status_t emit_window(onnx_node_t *node, bool is_periodic, dtype_t dtype, double a, double b,
+                            double c)
+{
+    item_t angles, sum;
+    TRY(emit_angles(node, is_periodic, &angles));
+    TRY(onnx_number(node->onnx, a, &sum));
+    TRY(add_cosine(node, angles, 1, -b, &sum));
+    TRY(add_cosine(node, angles, 2, c, &sum));
+    return onnx_cast(node, sum, dtype, &node->out[0]);
+}
+
 /* a - b cos(2 pi i / n) + c cos(4 pi i / n) */
 static status_t import_window(onnx_node_t *node, double a, double b, double c)
 {
-    const double two_pi = 6.28318530717958647692528676655900577;
     context_t *ctx = node->onnx->ctx;
     int n = 0;
     int64_t size = 0;
@@ -136,9 +192,10 @@ static status_t import_window(onnx_node_t *node, double a, double b, double c)
     tensor_t *window = NULL;
     void *bytes = NULL;
     item_t item;
-    TRY(onnx_input_numbers(node, 0, "the size", 1, &n, &size));
     TRY(onnx_attr_bool(node, "periodic", true, &is_periodic));
     TRY(read_dtype(node, "output_datatype", &dtype));
+    if (!onnx_knows(node, 0)) return emit_window(node, is_periodic, dtype, a, b, c);
+    TRY(onnx_input_numbers(node, 0, "the size", 1, &n, &size));
     if (n != 1 || size < 0 || size > ONNX_MAX_VALUES)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "the size is not a number from 0 to %d",
              ONNX_MAX_VALUES);
@@ -147,7 +204,7 @@ static status_t import_window(onnx_node_t *node, double a, double b, double c)
     status_t status = tensor_data_mutable(ctx, window, &bytes);
     const double period = (double)(is_periodic ? size : size - 1);
     for (int64_t i = 0; i < size && status == STATUS_OK; i++) {
-        const double angle = period > 0 ? two_pi * (double)i / period : two_pi / 2;
+        const double angle = period > 0 ? TWO_PI * (double)i / period : TWO_PI / 2;
         ((double *)bytes)[i] = a - b * cos(angle) + c * cos(2 * angle);
     }
     if (status != STATUS_OK) {

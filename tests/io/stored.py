@@ -503,6 +503,17 @@ def bounds_and_counts_are_inputs():
     }"""
 
 
+@model([{"n": numpy.array(k)} for k in (16, 5, 2)])
+def windows_of_a_size_that_is_an_input():
+    """main (int64 n) => (float[N] a, float[N] b, double[N] c, float[N] d)
+    {
+        a = HannWindow(n)
+        b = HammingWindow<periodic = 0>(n)
+        c = BlackmanWindow<output_datatype = 11>(n)
+        d = BlackmanWindow<periodic = 0>(n)
+    }"""
+
+
 @model([{"x": [2, 3], "n": numpy.array([k])} for k in (1, 4)])
 def a_token_for_each():
     """main (float[2,3] x, int64[1] n) => (float[2,M,3] y)
