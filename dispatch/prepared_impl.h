@@ -61,7 +61,8 @@ struct prepared {
                             format */
     size_t scratch_bytes;
     double cost_ns;    /* estimate, without reorders of inputs */
-    bool is_asked_for; /* the attributes request this kernel, so it is not compared with others */
+    bool is_asked_for; /* the attributes or the weight's format request this kernel, so it is not
+                          compared with others */
     const char *implementation;
     char *reasons;         /* a line for each kernel or format that was rejected; NULL if none */
     bool is_out_of_memory; /* a reason could not be stored */

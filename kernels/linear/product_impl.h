@@ -25,22 +25,30 @@
 typedef void (*product_finish_t)(const void *user, int64_t row, int64_t column, int64_t n,
                                  float *values);
 
+/* Writes a block of a weight, [n_inputs][PRODUCT_BLOCK], to `to`. */
+typedef void (*product_fetch_t)(const void *source, int64_t block, float *to);
+
 typedef struct product {
     int64_t n_rows, n_outputs, n_inputs;
     const float *x; /* rows x_stride elements apart */
     int64_t x_stride;
-    const float *weight;  /* blocks block_stride elements apart, the last one padded */
-    int64_t block_stride; /* at least n_inputs * PRODUCT_BLOCK */
-    const float *bias;    /* [n_outputs], or NULL */
-    bool accumulates;     /* adds the product to the values in out */
-    float *out;           /* rows out_stride elements apart */
+    const float *weight;   /* blocks block_stride elements apart, the last one padded */
+    int64_t block_stride;  /* at least n_inputs * PRODUCT_BLOCK */
+    int64_t first_block;   /* block at `weight`, 0 for callers */
+    product_fetch_t fetch; /* NULL: `weight` has all blocks. Otherwise each block is fetched to the
+                              cache before it is multiplied; block_stride is at least n_inputs *
+                              PRODUCT_BLOCK */
+    const void *source;    /* for `fetch` */
+    const float *bias;     /* [n_outputs], or NULL */
+    bool accumulates;      /* adds the product to the values in out */
+    float *out;            /* rows out_stride elements apart */
     int64_t out_stride;
     product_finish_t finish; /* or NULL */
     const void *user;
 } product_t;
 
 /* Computes the product on n_threads threads. isa_has(isa) must be true. scratch has product_scratch
- * bytes. */
+ * bytes, and with `fetch` product_fetch_scratch bytes more. */
 void product_run(const product_t *product, isa_t isa, int n_threads, void *scratch);
 
 /* Packs rows of a weight, [n_outputs][n_inputs] with stride row_stride, into blocks of a product.
@@ -57,6 +65,7 @@ void product_pack(const product_pack_t *pack, isa_t isa);
 
 /* Number of bytes of scratch memory that a product needs, 64-byte aligned. */
 size_t product_scratch(int64_t n_rows, int64_t n_inputs);
+size_t product_fetch_scratch(int64_t n_inputs, int n_threads);
 
 /* Rows that are copied at once: n_rows rows from `first` on, in n_groups groups. Group g begins
  * n_rows * g / n_groups rows after `first`. */

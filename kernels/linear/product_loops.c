@@ -116,8 +116,8 @@ static void multiply_group(const product_t *p, const tile_t *tile, int64_t n_row
 
 static const float *weight_at(const product_t *p, int64_t column, int64_t input)
 {
-    return p->weight + column / PRODUCT_BLOCK * p->block_stride + input * PRODUCT_BLOCK +
-           column % PRODUCT_BLOCK;
+    return p->weight + (column / PRODUCT_BLOCK - p->first_block) * p->block_stride +
+           input * PRODUCT_BLOCK + column % PRODUCT_BLOCK;
 }
 
 /* Multiplies all groups of rows for WIDTH outputs and inputs [from, to). Each group prefetches a

@@ -259,7 +259,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {
-    &linear_stream, &linear_product, &linear_strassen, &linear_rows, &onednn, &native, NULL};
+    &linear_grouped, &linear_stream, &linear_product, &linear_strassen,
+    &linear_rows,    &onednn,        &native,         NULL};
 
 /* ---- gradients ---- */
 

@@ -2,6 +2,7 @@
 #ifndef TESSERA_OPS_LINEAR_LINEAR_IMPL_H
 #define TESSERA_OPS_LINEAR_LINEAR_IMPL_H
 
+#include "dispatch/post_impl.h"
 #include "dispatch/prepared_impl.h"
 #include "kernels/linear/rows_gradient_impl.h"
 #include "kernels/linear/rows_product_impl.h"
@@ -25,6 +26,22 @@ status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const fl
 /* Kernels for an x of many rows, direct and with Strassen's algorithm
  * (ops/linear/linear_product.c). */
 extern const kernel_t linear_product, linear_strassen;
+
+/* Kernel for a weight in a grouped format and any number of rows (ops/linear/linear_grouped.c). */
+extern const kernel_t linear_grouped;
+
+/* linear_settle_post checks the post-ops for kernels that apply them to finished elements: a sum
+ * must come first, and operands must have the result's shape. linear_find_finish returns the
+ * argument `user` of linear_apply, which is a function for product_t. */
+typedef struct linear_finish {
+    const post_ops_t *post;
+    const float *operands[POST_MAX]; /* one for each post-op; NULL if it has none */
+    int64_t n_outputs;
+} linear_finish_t;
+
+status_t linear_settle_post(const op_call_t *call, prepared_t *prepared);
+linear_finish_t linear_find_finish(const prepared_t *prepared, void *const *in);
+void linear_apply(const void *user, int64_t row, int64_t column, int64_t n, float *values);
 
 /* Kernel for an x of few rows and a weight that is trained (ops/linear/linear_rows.c). */
 extern const kernel_t linear_rows;

@@ -49,22 +49,22 @@ static status_t check(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* Checks the post-ops: a sum must come first, and operands must have the result's shape. */
-static status_t settle_post(const op_call_t *call, prepared_t *prepared)
+status_t linear_settle_post(const op_call_t *call, prepared_t *prepared)
 {
     const post_ops_t *post = &((const linear_attrs_t *)call->attrs)->post;
+    const char *name = prepared->kernel->name;
     int operand = POST;
     for (int i = 0; i < post->n; i++) {
         const tensor_info_t *info = call->in[operand];
         if (post->op[i].kind == POST_ELTWISE) continue;
         if (post->op[i].kind == POST_SUM && i > 0)
-            return prepared_decline(prepared, "product: a sum behind another post-op");
+            return prepared_decline(prepared, "%s: a sum behind another post-op", name);
         if (post->op[i].kind != POST_SUM && post->op[i].kind != POST_ADD &&
             post->op[i].kind != POST_MUL)
-            return prepared_decline(prepared, "product: post-op %s", post_name(post->op[i].kind));
+            return prepared_decline(prepared, "%s: post-op %s", name, post_name(post->op[i].kind));
         if (info->dtype != DTYPE_F32 ||
             !shape_equal(info->rank, info->sizes, prepared->out[0].rank, prepared->out[0].sizes))
-            return prepared_decline(prepared, "product: post-op %s with %s",
+            return prepared_decline(prepared, "%s: post-op %s with %s", name,
                                     post_name(post->op[i].kind), info_brief(info));
         if (post->op[i].kind == POST_SUM) prepared->sum_operand = operand;
         prepared->in[operand++] = prepared->out[0];
@@ -80,7 +80,7 @@ static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *
     const int64_t outputs = call->in[WEIGHT]->sizes[0], features = call->in[WEIGHT]->sizes[1];
     TRY(accept_plain(call, prepared, X));
     TRY(accept_out_plain(call, prepared, 0));
-    TRY(settle_post(call, prepared));
+    TRY(linear_settle_post(call, prepared));
     tensor_info_t *weight = &prepared->in[WEIGHT];
     *weight = linear_matrix(DTYPE_F32, outputs, features);
     weight->format.n_blocks = 2;
@@ -154,16 +154,9 @@ static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared
     return STATUS_OK;
 }
 
-/* Argument of `apply`: the post-ops and their operands. */
-typedef struct finish {
-    const post_ops_t *post;
-    const float *operands[POST_MAX]; /* one for each post-op; NULL if it has none */
-    int64_t n_outputs;
-} finish_t;
-
-static void apply(const void *user, int64_t row, int64_t column, int64_t n, float *values)
+void linear_apply(const void *user, int64_t row, int64_t column, int64_t n, float *values)
 {
-    const finish_t *finish = user;
+    const linear_finish_t *finish = user;
     for (int k = 0; k < finish->post->n; k++) {
         const post_op_t *op = &finish->post->op[k];
         const float *operand = finish->operands[k];
@@ -177,10 +170,10 @@ static void apply(const void *user, int64_t row, int64_t column, int64_t n, floa
     }
 }
 
-static finish_t find_operands(const prepared_t *prepared, void *const *in)
+linear_finish_t linear_find_finish(const prepared_t *prepared, void *const *in)
 {
-    finish_t finish = {.post = &((const linear_attrs_t *)prepared->kernel_attrs)->post,
-                       .n_outputs = prepared->in[WEIGHT].sizes[0]};
+    linear_finish_t finish = {.post = &((const linear_attrs_t *)prepared->kernel_attrs)->post,
+                              .n_outputs = prepared->in[WEIGHT].sizes[0]};
     int operand = POST;
     for (int i = 0; i < finish.post->n; i++)
         if (finish.post->op[i].kind != POST_ELTWISE) finish.operands[i] = in[operand++];
@@ -192,7 +185,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 {
     const tensor_info_t *weight = &prepared->in[WEIGHT];
     const int64_t features = weight->sizes[1], outputs = weight->sizes[0];
-    const finish_t finish = find_operands(prepared, in);
+    const linear_finish_t finish = linear_find_finish(prepared, in);
     product_t product = {.n_rows = info_numel(&prepared->out[0]) / outputs,
                          .n_outputs = outputs,
                          .n_inputs = features,
@@ -205,7 +198,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                          .out = out[0],
                          .out_stride = outputs,
                          .user = &finish};
-    if (finish.post->n > (product.accumulates ? 1 : 0)) product.finish = apply;
+    if (finish.post->n > (product.accumulates ? 1 : 0)) product.finish = linear_apply;
     product_run(&product, isa_best(), threads_for(ctx, product.n_rows * outputs), scratch);
     return STATUS_OK;
 }
@@ -213,7 +206,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
-    const finish_t finish = find_operands(prepared, in);
+    const linear_finish_t finish = linear_find_finish(prepared, in);
     strassen_t strassen = describe_strassen(prepared);
     strassen.x = in[X];
     strassen.weight = in[WEIGHT];
@@ -221,7 +214,7 @@ static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *c
     strassen.addend = prepared->sum_operand >= 0 ? out[0] : NULL;
     strassen.out = out[0];
     strassen.user = &finish;
-    if (finish.post->n > (strassen.addend != NULL ? 1 : 0)) strassen.finish = apply;
+    if (finish.post->n > (strassen.addend != NULL ? 1 : 0)) strassen.finish = linear_apply;
     strassen_run(&strassen, isa_best(), threads_for(ctx, strassen.n_rows * strassen.n_outputs),
                  scratch);
     return STATUS_OK;
