@@ -172,7 +172,7 @@ static void scales_of_f16_are_exact(void **state)
             if (isfinite(wanted))
                 assert_true(out[i] == wanted);
             else
-                assert_false(isfinite(out[i]));
+                assert_true(isfinite(out[i]) == 0);
         }
     }
     tensor_release(weight);
