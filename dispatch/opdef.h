@@ -57,6 +57,8 @@ typedef enum op_trait {
     TRAIT_BATCHED = 1 << 9, /* if input 0 and the results have the same size in dimension 0, that is
                                a batch: item n of the results depends only on item n of the
                                activations */
+    TRAIT_READS_GROUPED = 1 << 10, /* kernels get operand 0 in a grouped format (grouping_t) if it
+                                      has one; otherwise activations are widened for them */
     TRAIT_MEASURES = 1 << 5 /* output sizes depend on elements of inputs, as in nonzero. `infer`
                                gets these elements when the operator runs; if they are unknown, it
                                returns -1 for such sizes. A kernel is selected in each call */

@@ -22,6 +22,12 @@ const operand_t *select_operand(const opdef_t *op, int index)
     return &post;
 }
 
+bool select_reads_grouped(const opdef_t *op, int index, const tensor_info_t *info)
+{
+    return index == 0 && (op->traits & TRAIT_READS_GROUPED) != 0 &&
+           info->format.kind == FORMAT_GROUPED;
+}
+
 /* The kernel for calls whose outputs are all empty. */
 static status_t prepare_empty(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -118,7 +124,7 @@ static status_t check_given(context_t *ctx, const opdef_t *op, int n_in,
 }
 
 /* Sets prepared->in to the infos that a kernel in this layout sees. Activations in a grouped format
- * are widened. */
+ * are widened, unless the operator reads them. */
 static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t layout, int n_in,
                             const tensor_info_t *const *in)
 {
@@ -126,6 +132,7 @@ static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t la
         const tensor_info_t *info = in[i];
         prepared->in[i] = *info;
         if (info->dtype == DTYPE_NONE || select_operand(op, i)->role != ROLE_ACTIVATION) continue;
+        if (select_reads_grouped(op, i, info)) continue;
         if (layout == LAYOUT_DENSE && info->layout == LAYOUT_MKLDNN) {
             prepared->in[i] = info_dense(info->dtype, info->rank, info->sizes);
         } else if (info->format.kind == FORMAT_GROUPED) {

@@ -26,6 +26,10 @@ void prepared_reset(prepared_t *prepared);
  * variadic, or an operand of a post-op. */
 const operand_t *select_operand(const opdef_t *op, int index);
 
+/* True if the operand is in a grouped format that the operator's kernels read
+ * (TRAIT_READS_GROUPED). */
+bool select_reads_grouped(const opdef_t *op, int index, const tensor_info_t *info);
+
 /* Peeled post-ops are those that the kernel does not compute; dispatch applies them to its result.
  * peel_is_due returns true if the call has post-ops. */
 bool peel_is_due(const op_call_t *call);

@@ -159,7 +159,8 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
     for (int i = 0; i < node->n_inputs; i++) {
         infos[i] = node->inputs[i] < 0 ? &absent : &b->slots[node->inputs[i]].source.info;
         if (infos[i]->dtype != DTYPE_NONE && infos[i]->layout == LAYOUT_MKLDNN &&
-            select_operand(node->op, i)->role == ROLE_ACTIVATION)
+            select_operand(node->op, i)->role == ROLE_ACTIVATION &&
+            !select_reads_grouped(node->op, i, infos[i]))
             layout = LAYOUT_MKLDNN;
     }
     const tensor_info_t *said = said_info(b, node->outputs[0]);

@@ -438,10 +438,12 @@ static status_t add_attribute(onnx_t *onnx, const onnx_item_t *item, value_t *ou
     return STATUS_OK;
 }
 
-/* Replaces the tensor with a copy if it is a view or not contiguous. */
+/* Replaces the tensor with a copy if it is a view, or dense and not contiguous. */
 static status_t settle(context_t *ctx, onnx_item_t *item)
 {
-    if (!item->is_view && info_is_contiguous(tensor_info(item->known))) return STATUS_OK;
+    const tensor_info_t *info = tensor_info(item->known);
+    const bool is_plain = info->layout == LAYOUT_MKLDNN || info_is_contiguous(info);
+    if (!item->is_view && is_plain) return STATUS_OK;
     tensor_t *copy = NULL;
     TRY(tensor_duplicate(ctx, item->known, &copy));
     tensor_drop(item->known);

@@ -11,11 +11,6 @@ typedef struct run {
 
 /* ---- few rows ---- */
 
-static size_t columns_bytes(const grouped_t *grouped, int64_t n_rows)
-{
-    return ((size_t)(grouped->n_padded * n_rows) * sizeof(float) + 63) / 64 * 64;
-}
-
 static void turn(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
@@ -31,9 +26,10 @@ static void multiply_blocks(void *user, int64_t first, int64_t last)
 static void run_few(const grouped_product_t *product, isa_t isa, int n_threads, void *scratch)
 {
     const grouped_t *grouped = product->grouped;
-    const int n_padded = loops[isa]->padded((int)product->n_rows);
-    run_t run = {{product, n_padded, scratch, NULL}, loops[isa]};
-    run.columns.sums = (float *)((char *)scratch + columns_bytes(grouped, n_padded));
+    run_t run = {{.product = product, .columns = scratch}, loops[isa]};
+    run.columns.sums = run.columns.columns + grouped->n_padded * GROUPED_PRODUCT_ROWS;
+    run.columns.starts = run.columns.sums + grouped->n_groups * GROUPED_PRODUCT_ROWS;
+    run.loops->divide(product->n_rows, &run.columns);
     threads_share(product->n_rows > 1 ? n_threads : 1, grouped->n_groups, turn, &run);
     threads_share(n_threads, grouped->n_blocks, multiply_blocks, &run);
 }
@@ -87,8 +83,8 @@ size_t grouped_product_scratch(const grouped_t *grouped, int64_t n_rows, int n_t
     if (n_rows > GROUPED_PRODUCT_ROWS)
         return product_scratch(n_rows, grouped->n_columns) +
                product_fetch_scratch(grouped->n_padded, n_threads);
-    const int64_t n_sums = grouped->n_groups * GROUPED_PRODUCT_ROWS;
-    return columns_bytes(grouped, GROUPED_PRODUCT_ROWS) + (size_t)n_sums * sizeof(float);
+    const int64_t n = (grouped->n_padded + 2 * grouped->n_groups) * GROUPED_PRODUCT_ROWS;
+    return (size_t)n * sizeof(float);
 }
 
 void grouped_product_run(const grouped_product_t *product, isa_t isa, int n_threads, void *scratch)

@@ -12,26 +12,35 @@ typedef uint8_t vector_u8_t __attribute__((vector_size(KERNEL_LANES)));
 
 /* ---- elements ---- */
 
-KERNEL_INLINE int center_of(int bits)
+/* Codes in a word, and the lowest bit of code k. */
+KERNEL_INLINE int per_word(int bits)
 {
-    return 1 << (bits - 1);
+    return 32 / bits;
 }
 
-/* Extracts column k of the words, minus the centre. */
-KERNEL_INLINE vector_t widen_codes(vector_u32_t words, int bits, int k)
+KERNEL_INLINE int shift_of(int bits, int k)
 {
-    const int shift = k % 4 * 8 + k / 4 * bits;
-#if defined(__AVX512F__) && KERNEL_LANES == 16
-    if (bits < 8) { /* the lower 4 bits of a word are an index in a table of 16 numbers */
-        vector_t table;
-        KERNEL_UNROLL
-        for (int i = 0; i < 16; i++) table[i] = (float)(i % (1 << bits) - center_of(bits));
-        return vector_pick(table, words >> shift);
-    }
-#endif
-    const uint32_t top = bits == 8 ? 0x80808080u : bits == 4 ? 0x88888888u : 0xaaaaaaaau;
-    const vector_s32_t high = (vector_s32_t)((words ^ top) << (32 - bits - shift));
-    return __builtin_convertvector(high >> (32 - bits), vector_t);
+    return k % 4 * 8 + k / 4 * bits;
+}
+
+/* 1 divided by the power of two by which code k is too large. */
+KERNEL_INLINE float unit_of(int bits, int k)
+{
+    return 1.0f / (float)(1u << shift_of(bits, k));
+}
+
+/* Half of the codes' range, which is subtracted from the highest code of a word. */
+KERNEL_INLINE float half_range(int bits)
+{
+    return (float)(1 << (bits - 1));
+}
+
+/* Extracts code k of the words, times 1 / unit_of. */
+KERNEL_INLINE vector_t extract(vector_u32_t words, int bits, int k)
+{
+    vector_u32_t code = words & ((1u << bits) - 1) << shift_of(bits, k);
+    if (k == per_word(bits) - 1) code ^= 0x80000000u;
+    return __builtin_convertvector((vector_s32_t)code, vector_t);
 }
 
 /* Converts without arithmetic on denormals, which a processor may flush. */
@@ -70,15 +79,13 @@ KERNEL_INLINE vector_t load_scales(const grouped_t *g, const char *head, int v, 
 {
     const dtype_t dtype = g->grouping.scale;
     const char *second = head + (dtype == DTYPE_F32 ? 4 : 2) * GROUPED_ROWS;
-    const float center = (float)center_of(g->grouping.bits);
     const vector_t scales = load_numbers(dtype, head, v);
-    const float bias = g->grouping.is_signed ? center : 0.0f;
     if (g->grouping.offset == GROUPING_ZEROS) {
         vector_u8_t bytes;
         memcpy(&bytes, second + v * KERNEL_LANES, sizeof bytes);
-        *out_rest = scales * (center - __builtin_convertvector(bytes, vector_t));
+        *out_rest = -scales * __builtin_convertvector(bytes, vector_t);
     } else {
-        *out_rest = scales * (center - bias);
+        *out_rest = scales * (g->grouping.is_signed ? -half_range(g->grouping.bits) : 0.0f);
         if (g->grouping.offset == GROUPING_MINIMA) *out_rest += load_numbers(dtype, second, v);
     }
     return scales;
@@ -93,33 +100,36 @@ KERNEL_INLINE vector_u32_t load_words(const char *words, int v)
 
 /* ---- few rows ---- */
 
+#define MOST_ROWS (GROUPED_PRODUCT_ROWS / 2)       /* rows in a part of x */
+#define MOST_SUMS (KERNEL_REGISTERS > 16 ? 16 : 8) /* they fit in the registers */
+
 /* Several sums for each row, so that an addition need not wait for the one before it. */
 KERNEL_INLINE int sums_of(int n_rows)
 {
-    return n_rows == 1 ? 4 : n_rows == 2 ? 2 : 1;
+    const int most = MOST_SUMS / n_rows;
+    return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
-
-#define MOST_SUMS (KERNEL_REGISTERS > 16 ? 16 : 8)
 
 /* Adds the products of n_rows rows of x with a group of n columns to `total`. */
 KERNEL_INLINE void multiply_group(const grouped_t *g, int bits, int n_rows, const char *head,
-                                  int64_t n, int v, const float *x, int64_t stride,
-                                  const float *x_sums, vector_t *total)
+                                  int64_t n, int v, const float *x, const float *x_sums,
+                                  const float *starts, vector_t *total)
 {
-    const int per = 32 / bits, n_sums = sums_of(n_rows);
+    const int per = per_word(bits), n_sums = sums_of(n_rows);
     const char *words = head + g->head_bytes;
     vector_t sums[MOST_SUMS], rest;
     KERNEL_UNROLL
-    for (int s = 0; s < n_rows * n_sums; s++) sums[s] = (vector_t){0};
-    for (int64_t c = 0; c < n; c += per, words += WORD_BYTES, x += per * stride) {
+    for (int s = 0; s < n_rows * n_sums; s++)
+        sums[s] = s % n_sums == 0 ? starts[s / n_sums] - (vector_t){0} : (vector_t){0};
+    for (int64_t c = 0; c < n; c += per, words += WORD_BYTES, x += per * n_rows) {
         const vector_u32_t loaded = load_words(words, v);
         __builtin_prefetch(words + AHEAD);
         KERNEL_UNROLL
         for (int k = 0; k < per; k++) {
-            const vector_t values = widen_codes(loaded, bits, k);
+            const vector_t values = extract(loaded, bits, k);
             KERNEL_UNROLL
             for (int r = 0; r < n_rows; r++)
-                sums[r * n_sums + k % n_sums] += x[k * stride + r] * values;
+                sums[r * n_sums + k % n_sums] += x[k * n_rows + r] * values;
         }
     }
     const vector_t scales = load_scales(g, head, v, &rest);
@@ -132,29 +142,32 @@ KERNEL_INLINE void multiply_group(const grouped_t *g, int bits, int n_rows, cons
     }
 }
 
-/* Multiplies n_rows rows, from `row` on, with vector v of a block. */
-KERNEL_INLINE void multiply_block(const grouped_columns_t *columns, int bits, int n_rows, int row,
+/* Multiplies the rows of a part with vector v of a block. */
+KERNEL_INLINE void multiply_block(const grouped_columns_t *columns, int bits, int n_rows, int part,
                                   const char *block, int v, vector_t *total)
 {
     const grouped_t *g = columns->product->grouped;
-    const int64_t stride = columns->n_padded;
+    const float *x = columns->columns + part * g->n_padded * n_rows;
+    const int64_t first = part * g->n_groups * n_rows;
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) total[r] = (vector_t){0};
     for (int64_t group = 0; group < g->n_groups; group++)
         multiply_group(g, bits, n_rows, block + group * g->group_bytes, grouped_columns(g, group),
-                       v, columns->columns + group * g->grouping.group * stride + row, stride,
-                       columns->sums + group * stride + row, total);
+                       v, x + group * g->grouping.group * n_rows,
+                       columns->sums + first + group * n_rows,
+                       columns->starts + first + group * n_rows, total);
 }
 
-static void finish(const grouped_columns_t *columns, int64_t output, int n_rows, int row,
+static void finish(const grouped_columns_t *columns, int64_t output, int part,
                    const vector_t *total)
 {
     const grouped_product_t *p = columns->product;
     const int64_t n = p->grouped->n_rows - output;
+    const int row = part * columns->n_rows;
     vector_t bias = {0};
     if (n <= 0) return;
     if (p->bias != NULL) bias = vector_load_some(p->bias + output, n);
-    for (int r = row; r < row + n_rows && r < p->n_rows; r++) {
+    for (int r = row; r < row + columns->n_rows && r < p->n_rows; r++) {
         float *out = p->out + r * p->out_stride + output;
         vector_t sum = total[r - row] + bias;
         if (p->accumulates) sum += vector_load_some(out, n);
@@ -165,83 +178,80 @@ static void finish(const grouped_columns_t *columns, int64_t output, int n_rows,
 }
 
 #define ROWS(n)                                                                                    \
-    case n: multiply_block(columns, bits, n, row, block, v, total); break;
+    case n: multiply_block(columns, bits, n, part, block, v, total); break;
 
-KERNEL_INLINE void choose_rows(const grouped_columns_t *columns, int bits, int n_rows, int row,
+KERNEL_INLINE void choose_rows(const grouped_columns_t *columns, int bits, int part,
                                const char *block, int v, vector_t *total)
 {
-    switch (n_rows) {
+    switch (columns->n_rows) {
         ROWS(1)
         ROWS(2)
         ROWS(3)
         ROWS(4)
         ROWS(6)
-#if KERNEL_REGISTERS > 16
         ROWS(8)
-        ROWS(12)
-        ROWS(16)
-#else
-    default: multiply_block(columns, bits, 8, row, block, v, total); break;
-#endif
+    default: break;
     }
 }
 
-/* Number of rows that are computed together. */
-static int at_once(int n_padded)
-{
-    return n_padded <= MOST_SUMS ? n_padded : n_padded / 2;
-}
-
-static void block_of_bits(const grouped_columns_t *columns, int bits, int64_t block)
+static void multiply_part(const grouped_columns_t *columns, int64_t block, int v, int part)
 {
     const grouped_product_t *p = columns->product;
     const char *bytes = p->weight + block * p->grouped->block_bytes;
-    const int n_rows = at_once(columns->n_padded);
-    vector_t total[MOST_SUMS];
-    for (int v = 0; v < VECTORS; v++)
-        for (int row = 0; row < columns->n_padded; row += n_rows) {
-            if (bits == 4)
-                choose_rows(columns, 4, n_rows, row, bytes, v, total);
-            else if (bits == 8)
-                choose_rows(columns, 8, n_rows, row, bytes, v, total);
-            else
-                choose_rows(columns, 2, n_rows, row, bytes, v, total);
-            finish(columns, block * GROUPED_ROWS + v * KERNEL_LANES, n_rows, row, total);
-        }
+    vector_t total[MOST_ROWS];
+    switch (p->grouped->grouping.bits) {
+    case 4: choose_rows(columns, 4, part, bytes, v, total); break;
+    case 8: choose_rows(columns, 8, part, bytes, v, total); break;
+    default: choose_rows(columns, 2, part, bytes, v, total); break;
+    }
+    finish(columns, block * GROUPED_ROWS + v * KERNEL_LANES, part, total);
 }
 
 static void blocks(const grouped_columns_t *columns, int64_t first, int64_t last)
 {
     for (int64_t block = first; block < last; block++)
-        block_of_bits(columns, columns->product->grouped->grouping.bits, block);
+        for (int v = 0; v < VECTORS; v++)
+            for (int part = 0; part < columns->n_parts; part++)
+                multiply_part(columns, block, v, part);
 }
 
-static int padded(int n_rows)
+static void divide(int64_t n_rows, grouped_columns_t *columns)
 {
-    static const int numbers[] = {1, 2, 3, 4, 6, 8, 12, 16};
+    static const int numbers[] = {1, 2, 3, 4, 6, 8};
     int i = 0;
-    while (numbers[i] < n_rows) i++;
-    return numbers[i];
+    columns->n_parts = n_rows > MOST_ROWS ? 2 : 1;
+    while (numbers[i] * columns->n_parts < n_rows) i++;
+    columns->n_rows = numbers[i];
+}
+
+static void turn_part(const grouped_columns_t *columns, int64_t group, int part)
+{
+    const grouped_product_t *p = columns->product;
+    const grouped_t *g = p->grouped;
+    const int bits = g->grouping.bits, per = per_word(bits), n_rows = columns->n_rows;
+    const int64_t begin = group * g->grouping.group, end = begin + grouped_columns(g, group);
+    const int64_t at = (part * g->n_groups + group) * n_rows;
+    float *to = columns->columns + part * g->n_padded * n_rows;
+    for (int r = 0; r < n_rows; r++) {
+        const int64_t row = (int64_t)part * n_rows + r;
+        const float *x = p->x + row * p->x_stride;
+        float sum[16] = {0.0f}, rest = 0.0f;
+        for (int64_t c = begin; c < end; c++) {
+            const int k = (int)(c % per);
+            const float value = row < p->n_rows && c < g->n_columns ? x[c] : 0.0f;
+            to[c * n_rows + r] = value * unit_of(bits, k);
+            sum[k] += value;
+        }
+        for (int k = 0; k < per - 1; k++) rest += sum[k];
+        columns->sums[at + r] = rest + sum[per - 1];
+        columns->starts[at + r] = sum[per - 1] * half_range(bits);
+    }
 }
 
 static void turn(const grouped_columns_t *columns, int64_t first, int64_t last)
 {
-    const grouped_product_t *p = columns->product;
-    const int64_t stride = columns->n_padded, whole = p->grouped->grouping.group;
-    for (int64_t group = first; group < last; group++) {
-        const int64_t begin = group * whole, end = begin + grouped_columns(p->grouped, group);
-        float *sums = columns->sums + group * stride;
-        for (int64_t r = 0; r < stride; r++) {
-            const float *x = p->x + r * p->x_stride;
-            float *to = columns->columns + r, sum[4] = {0.0f};
-            for (int64_t c = begin; c < end; c++) {
-                const float value = r < p->n_rows && c < p->grouped->n_columns ? x[c] : 0.0f;
-                to[c * stride] = value;
-                sum[c % 4] += value;
-            }
-            sums[r] = sum[0] + sum[1] + (sum[2] + sum[3]);
-        }
-    }
+    for (int64_t group = first; group < last; group++)
+        for (int part = 0; part < columns->n_parts; part++) turn_part(columns, group, part);
 }
 
 /* ---- many rows ---- */
@@ -249,17 +259,20 @@ static void turn(const grouped_columns_t *columns, int64_t first, int64_t last)
 KERNEL_INLINE void widen_group(const grouped_t *g, int bits, const char *head, int64_t n, float *to,
                                int64_t stride)
 {
-    const int per = 32 / bits;
+    const int per = per_word(bits);
     for (int v = 0; v < VECTORS; v++) {
         const char *words = head + g->head_bytes;
         float *at = to + v * KERNEL_LANES;
         vector_t rest;
         const vector_t scales = load_scales(g, head, v, &rest);
+        const vector_t highest = rest + scales * half_range(bits);
         for (int64_t c = 0; c < n; c += per, words += WORD_BYTES) {
             const vector_u32_t loaded = load_words(words, v);
             KERNEL_UNROLL
-            for (int k = 0; k < per; k++, at += stride)
-                vector_store(widen_codes(loaded, bits, k) * scales + rest, at);
+            for (int k = 0; k < per; k++, at += stride) {
+                const vector_t code = extract(loaded, bits, k) * unit_of(bits, k);
+                vector_store(code * scales + (k < per - 1 ? rest : highest), at);
+            }
         }
     }
 }
@@ -279,4 +292,4 @@ static void widen(const grouped_t *g, const char *weight, int64_t block, float *
     }
 }
 
-const grouped_product_loops_t KERNEL_NAME(grouped_product) = {padded, turn, blocks, widen};
+const grouped_product_loops_t KERNEL_NAME(grouped_product) = {divide, turn, blocks, widen};

@@ -3,6 +3,7 @@
 
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
+#include "tensor/convert/grouped_impl.h"
 #include "tensor/sym/sizes_impl.h"
 #include "tensor/threads/threads_impl.h"
 
@@ -66,29 +67,31 @@ typedef struct copy {
     char *out;
 } copy_t;
 
+/* The index of row r of the result. */
+static int64_t index_at(const copy_t *c, int64_t r)
+{
+    const int64_t at = dtype_load_integer(c->index_dtype,
+                                          c->index + (size_t)(r % c->n_picked) * c->index_bytes);
+    return at < 0 ? at + c->size : at;
+}
+
 static void copy_rows(void *user, int64_t first, int64_t last)
 {
     const copy_t *c = user;
-    for (int64_t r = first; r < last; r++) {
-        int64_t at = dtype_load_integer(c->index_dtype,
-                                        c->index + (size_t)(r % c->n_picked) * c->index_bytes);
-        if (at < 0) at += c->size;
+    for (int64_t r = first; r < last; r++)
         memcpy(c->out + (size_t)r * c->row,
-               c->x + (size_t)(r / c->n_picked * c->size + at) * c->row, c->row);
-    }
+               c->x + (size_t)(r / c->n_picked * c->size + index_at(c, r)) * c->row, c->row);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+/* Describes the copies, and checks all indices. */
+static status_t find_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                          void *const *out, copy_t *out_copy)
 {
-    (void)scratch;
     const tensor_info_t *x = &prepared->in[X], *index = &prepared->in[INDEX];
     int dim = find_dim(prepared->attrs, x->rank);
     const int64_t size = x->sizes[dim], n_picked = info_numel(index);
     const size_t index_bytes = dtype_size(index->dtype);
-    int64_t n_outer = 1;
     size_t row = dtype_size(x->dtype);
-    for (int d = 0; d < dim; d++) n_outer *= x->sizes[d];
     for (int d = dim + 1; d < x->rank; d++) row *= (size_t)x->sizes[d];
     for (int64_t i = 0; i < n_picked; i++) {
         int64_t at = dtype_load_integer(index->dtype,
@@ -97,14 +100,75 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                 "gather: index %lld of %s in dimension %d, out of range", (long long)at,
                 info_brief(x), dim);
     }
-    copy_t copy = {index->dtype, index_bytes, row, n_picked, size, in[INDEX], in[X], out[0]};
-    threads_share(threads_for(ctx, info_numel(&prepared->out[0])), n_outer * n_picked, copy_rows,
-                  &copy);
+    *out_copy = (copy_t){index->dtype, index_bytes, row, n_picked, size, in[INDEX], in[X], out[0]};
+    return STATUS_OK;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[X];
+    int64_t n_outer = 1;
+    copy_t copy;
+    for (int d = 0; d < find_dim(prepared->attrs, x->rank); d++) n_outer *= x->sizes[d];
+    TRY(find_rows(ctx, prepared, in, out, &copy));
+    threads_share(threads_for(ctx, info_numel(&prepared->out[0])), n_outer * copy.n_picked,
+                  copy_rows, &copy);
     return STATUS_OK;
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- rows of a matrix in a grouped format: widens only those ---- */
+
+static status_t prepare_grouped(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    const tensor_info_t *x = call->in[X];
+    if (x->format.kind != FORMAT_GROUPED)
+        return prepared_decline(prepared, "grouped: x has no low-bit codes");
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "grouped: dense only");
+    if (x->rank != 2 || find_dim(call->attrs, x->rank) != 0)
+        return prepared_decline(prepared, "grouped: slices of %s that are no rows", info_brief(x));
+    TRY(accept_plain(call, prepared, INDEX));
+    prepared->in[X] = *x;
+    return accept_out_plain(call, prepared, 0);
+}
+
+typedef struct widened {
+    copy_t copy;
+    grouped_t grouped;
+} widened_t;
+
+static void widen_rows(void *user, int64_t first, int64_t last)
+{
+    const widened_t *w = user;
+    for (int64_t r = first; r < last; r++)
+        grouped_unpack_row(&w->grouped, w->copy.x, index_at(&w->copy, r),
+                           (float *)(void *)(w->copy.out + (size_t)r * w->copy.row));
+}
+
+static status_t run_grouped(context_t *ctx, const prepared_t *prepared, void *const *in,
+                            void *const *out, void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[X];
+    widened_t widened;
+    TRY(find_rows(ctx, prepared, in, out, &widened.copy));
+    const bool is_found = grouped_find(&x->format, x->sizes, &widened.grouped);
+    INVARIANT(is_found);
+    (void)is_found;
+    threads_share(threads_for(ctx, info_numel(&prepared->out[0])), widened.copy.n_picked,
+                  widen_rows, &widened);
+    return STATUS_OK;
+}
+
+static const kernel_t grouped = {.name = "grouped",
+                                 .prepare = prepare_grouped,
+                                 .run = run_grouped,
+                                 .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t *const kernels[] = {&grouped, &native, NULL};
 
 /* ---- gradients: for each row of x, gather_backward adds the gradients of all its copies ---- */
 
@@ -299,6 +363,7 @@ static const char *const cases[] = {"(f32[7,3], s64[5]<7)",
 
 const opdef_t op_def_gather = {.name = "gather",
                                .preference = OP_DENSE,
+                               .traits = TRAIT_READS_GROUPED,
                                .attrs = {sizeof(gather_attrs_t), 1, fields},
                                OPERANDS(operands),
                                .n_outputs = 1,

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "graph/ir/graph.h"
+#include "ops/ops.h"
+#include "tensor/context_impl.h"
 #include "tests/support/nets/subject.h"
 
 enum { ROWS = 5, OUTPUTS = 70, INPUTS = 96, GROUPS = INPUTS / 32 };
@@ -102,8 +104,68 @@ static void modules_freeze_and_files_keep_the_format(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) module_release(all[i]);
 }
 
+/* Rows of the weight, and products with it, as in models whose embedding is also the last layer. */
+static void rows_and_products_share_a_weight(void **state)
+{
+    static const int64_t picked[] = {3, 69, -1, 0, 16};
+    static const char *const bodies[] = {"  %1 = gather(%w, %x) dim=0\n  return %1\n",
+                                         "  %1 = gather(%w, %x) dim=0\n"
+                                         "  %2 = linear(%1, %w, none)\n  return %2\n"};
+    context_t *ctx = fixture_context(state);
+    tensor_t *weight = make_weight(ctx), *dense = NULL, *index = NULL, *wrong = NULL, *none = NULL;
+    CHECK_OK(ctx, to_dense(ctx, weight, &dense));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, 1, (int64_t[]){5}, picked, &index));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, 1, (int64_t[]){1}, (int64_t[]){OUTPUTS}, &wrong));
+    for (int i = 0; i < 2; i++) {
+        module_t *net = subject_net(ctx, "w=70,96", "%x : s64[5]", bodies[i]), *frozen = NULL;
+        tensor_t *wanted = NULL, *eager = NULL, *found = NULL;
+        double difference = 1.0;
+        CHECK_OK(ctx, module_set_parameter(ctx, net, "w", dense));
+        CHECK_OK(ctx, module_forward(ctx, net, index, &wanted));
+        CHECK_OK(ctx, module_set_parameter(ctx, net, "w", weight));
+        CHECK_OK(ctx, module_forward(ctx, net, index, &eager));
+        CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+        CHECK_OK(ctx, module_forward(ctx, frozen, index, &found));
+        const counters_t before = *context_counters(ctx);
+        tensor_release(found);
+        CHECK_OK(ctx, module_forward(ctx, frozen, index, &found));
+        assert_int_equal(context_counters(ctx)->copies[CAUSE_WEIGHT], before.copies[CAUSE_WEIGHT]);
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, eager, wanted, &difference));
+        assert_true(difference <= (i == 0 ? 0.0 : 1e-6));
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, found, wanted, &difference));
+        assert_true(difference <= (i == 0 ? 0.0 : 1e-6));
+        tensor_t *const all[] = {wanted, eager, found};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+        module_release(net);
+        module_release(frozen);
+    }
+    CHECK_FAILS(ctx, op_gather(ctx, weight, 0, wrong, &none), STATUS_INVALID_ARGUMENT,
+                "gather: index 70 of mkldnn f32[70,96]@s4f32g32b in dimension 0, out of range");
+    tensor_t *const all[] = {weight, dense, index, wrong};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+}
+
+/* No copies in a widened form: neither when it is packed, nor when it runs. */
+static void nothing_is_widened(void **state)
+{
+    static const int64_t picked[] = {3, 69, -1, 0, 16};
+    context_t *ctx = fixture_context(state);
+    tensor_t *weight = make_weight(ctx), *index = NULL, *rows = NULL, *product = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, 1, (int64_t[]){5}, picked, &index));
+    const counters_t before = *context_counters(ctx);
+    CHECK_OK(ctx, op_gather(ctx, weight, 0, index, &rows));
+    CHECK_OK(ctx, op_linear(ctx, rows, weight, NULL, &product));
+    const counters_t after = *context_counters(ctx);
+    assert_memory_equal(after.copies, before.copies, sizeof after.copies);
+    assert_memory_equal(after.reorders, before.reorders, sizeof after.reorders);
+    tensor_t *const all[] = {weight, index, rows, product};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {TEST(modules_freeze_and_files_keep_the_format)};
+    static const struct CMUnitTest tests[] = {TEST(modules_freeze_and_files_keep_the_format),
+                                              TEST(rows_and_products_share_a_weight),
+                                              TEST(nothing_is_widened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

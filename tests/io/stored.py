@@ -1164,6 +1164,21 @@ models["matmul_of_few_bits"] = (f"""main (float[N,40] x) => (float[N,3] a, float
        c = com.microsoft.MatMulNBits<K = 40, N = 3, bits = 8, block_size = 32>(x, ww, t, , , bias) }}""",
     [{"x": [2, 40]}, {"x": [5, 40]}], 17)
 
+models["matmul_of_few_bits_in_order"] = (f"""main (float[N,80] x) => (float[N,19] a, float[N,19] b, float[N,19] c)
+    <{whole("w", "uint8", [19, 5, 8], 0, 256)}, {literal("s", [95], 0)}, {literal("zero", [95], 3)},
+     {whole("www", "uint8", [19, 3, 8], 0, 256)}, {literal("t", [57], 1)},
+     int32[80] order = {{{", ".join(str(i % 5) for i in range(80))}}}>
+    {{ a = com.microsoft.MatMulNBits<K = 80, N = 19, bits = 4, block_size = 16>(x, w, s, zero)
+       b = com.microsoft.MatMulNBits<K = 80, N = 19, bits = 4, block_size = 16>(x, w, s, , order)
+       c = com.microsoft.MatMulNBits<K = 80, N = 19, bits = 2, block_size = 32>(x, www, t) }}""",
+    [{"x": [1, 80]}, {"x": [20, 80]}], 17)
+models["rows_of_few_bits"] = (f"""main (int64[N] i, int32[N,2] j) => (float[N,64] a, float[N,2,48] b)
+    <{whole("w", "uint8", [9, 32], 0, 256)}, {literal("s", [9, 2], 0)}, {whole("zero", "uint8", [9, 1], 0, 256)},
+     {whole("ww", "uint8", [9, 48], 0, 256)}, {literal("t", [9, 3], 1)}>
+    {{ a = com.microsoft.GatherBlockQuantized<bits = 4, block_size = 32, quantize_axis = 1>(w, i, s, zero)
+       b = com.microsoft.GatherBlockQuantized<bits = 8, block_size = 16, quantize_axis = 1>(ww, j, t) }}""",
+    [{"i": numpy.array([3, 0, 8]), "j": numpy.array([[1, 2], [0, 8], [7, 7]], dtype=numpy.int32)}], 17)
+
 models["resize_antialias"] = ("""main (float[N,3,H,W] x) => (float[N,3,P,Q] a, float[N,3,R,S] b, float[N,3,T,U] c,
         float[N,3,V,W] d, float[N,3,X,Y] e)
     <int64[2] small = {4, 3}, int64[2] mixed = {5, 14}>

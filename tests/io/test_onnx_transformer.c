@@ -117,12 +117,29 @@ static void few_bits(const char *inputs, int64_t bits, int64_t n_in)
 static void forms_of_weights_of_few_bits_are_refused_by_name(void **state)
 {
     context_t *ctx = fixture_context(state);
-    few_bits("x bytes v", 2, 8);
-    check(ctx, "bits 2, 4 and 8 are supported", false);
+    few_bits("x bytes v", 3, 8);
+    check(ctx, "bits 3, 2, 4 and 8 are supported", false);
     few_bits("x bytes v - ids", 4, 8);
-    check(ctx, "bits 4 with g_idx, 4 and 8 are supported", false);
+    check(ctx, "g_idx that is not a constant with 8 integers", false);
     few_bits("x bytes v", 4, 17);
     check(ctx, "the weight is u8[8,1,8], for 8 rows of 17 in blocks of 16", true);
+}
+
+static void few_rows(const char *attribute, int64_t value)
+{
+    maker_node_t *node = begin("GatherBlockQuantized", "bytes ids m");
+    maker_initializer(&maker, "bytes", ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, DIMS(8, 8), zeros, 64);
+    maker_int(node, attribute, value);
+}
+
+static void forms_of_rows_of_few_bits_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    few_rows("gather_axis", 1);
+    check(ctx, "data u8[8,8] with 4 bits, gather_axis 1 and quantize_axis 1: rows of a matrix",
+          false);
+    few_rows("block_size", 16);
+    check(ctx, "scales are f32[8,8], for data u8[8,8] in blocks of 16", true);
 }
 
 static void forms_of_fused_and_quantised_nodes_are_refused_by_name(void **state)
@@ -149,6 +166,7 @@ int main(void)
         TEST(forms_of_attention_in_groups_are_refused_by_name),
         TEST(forms_of_rotation_are_refused_by_name),
         TEST(forms_of_weights_of_few_bits_are_refused_by_name),
+        TEST(forms_of_rows_of_few_bits_are_refused_by_name),
         TEST(forms_of_fused_and_quantised_nodes_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

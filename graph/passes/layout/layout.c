@@ -8,6 +8,7 @@
  * written was blocked, it stays blocked. */
 #include <string.h>
 
+#include "dispatch/select_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/layout/layout_impl.h"
 #include "tensor/context_impl.h"
@@ -150,6 +151,14 @@ static const layout_site_t *site_of(const emission_t *emission, const graph_node
                                                                  : &emission->search.sites[site];
 }
 
+static bool reads_grouped(const emission_t *emission, const graph_node_t *node, int input)
+{
+    const value_t value = node->inputs[input];
+    const tensor_info_t *have = value < 0 || node->kind != NODE_OP ? NULL
+                                                                   : form_of(emission, value);
+    return have != NULL && select_reads_grouped(node->op, input, have);
+}
+
 static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     emission_t *emission = rewrite->user;
@@ -160,6 +169,7 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     status_t status = STATUS_OK;
     for (int i = 0; status == STATUS_OK && i < node->n_inputs; i++) {
         inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+        if (site == NULL && reads_grouped(emission, node, i)) continue;
         if (site == NULL)
             status = fetch_dense(rewrite, node->inputs[i], &inputs[i]);
         else if (wants_reorder(emission, site, i))
