@@ -109,6 +109,7 @@ static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
     const graph_type_t *type = graph_value_type(graph, anchor->weight);
     if (!type_is_static(type)) return "the weight before it has an unknown type";
     const tensor_info_t *weight = &type->info;
+    if (weight->format.kind == FORMAT_GROUPED) return "the weight before it has low-bit codes";
     const int64_t *groups = rewrite_attr(node, "groups", ATTR_INT);
     anchor->dtype = weight->dtype;
     anchor->groups = anchor->is_transposed ? *groups : 1;

@@ -93,7 +93,8 @@ static bool is_candidate(const merging_t *merging, const graph_node_t *node)
     bool is_written = alias_is_mutated(merging->alias, node->outputs[0]);
     for (int i = 0; i < node->n_inputs; i++)
         is_written |= node->inputs[i] >= 0 && alias_is_mutated(merging->alias, node->inputs[i]);
-    return weight != NULL && weight->rank >= 2 && is_constant(merging->graph, node->inputs[1], 0) &&
+    return weight != NULL && weight->rank >= 2 && weight->format.kind != FORMAT_GROUPED &&
+           is_constant(merging->graph, node->inputs[1], 0) &&
            is_constant(merging->graph, bias_of(node), 0) && !is_written &&
            (groups == NULL || *groups <= 1);
 }

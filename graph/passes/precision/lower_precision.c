@@ -135,8 +135,12 @@ bool precision_may_lower(const graph_t *graph, const alias_t *alias, const graph
 {
     if (node->kind != NODE_OP || node->is_in_place || !is_product(graph, node)) return false;
     bool is_written = alias_is_mutated(alias, node->outputs[0]);
-    for (int i = 0; i < node->n_inputs; i++)
-        is_written |= node->inputs[i] >= 0 && alias_is_mutated(alias, node->inputs[i]);
+    for (int i = 0; i < node->n_inputs; i++) {
+        const value_t input = node->inputs[i];
+        is_written |= input >= 0 && alias_is_mutated(alias, input);
+        if (input >= 0 && graph_value_type(graph, input)->info.format.kind == FORMAT_GROUPED)
+            return false;
+    }
     return !is_written;
 }
 
