@@ -148,8 +148,7 @@ static bool reads_view(const graph_node_t *node, const tensor_info_t *const *inf
     return false;
 }
 
-/* Selects a kernel: for the formats in the graph's types if a layout pass has set them, else as in
- * an eager call. */
+/* Selects a kernel for the formats that a layout pass has set, else as in an eager call. */
 static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
@@ -158,8 +157,8 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
     layout_t layout = LAYOUT_DENSE;
     for (int i = 0; i < node->n_inputs; i++) {
         infos[i] = node->inputs[i] < 0 ? &absent : &b->slots[node->inputs[i]].source.info;
-        if (infos[i]->dtype != DTYPE_NONE && infos[i]->layout == LAYOUT_MKLDNN &&
-            select_operand(node->op, i)->role == ROLE_ACTIVATION &&
+        const bool is_activation = select_operand(node->op, i)->role == ROLE_ACTIVATION;
+        if (is_activation && infos[i]->layout == LAYOUT_MKLDNN &&
             !select_reads_grouped(node->op, i, infos[i]))
             layout = LAYOUT_MKLDNN;
     }

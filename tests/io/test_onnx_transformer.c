@@ -121,6 +121,10 @@ static void forms_of_weights_of_few_bits_are_refused_by_name(void **state)
     check(ctx, "bits 3, 2, 4 and 8 are supported", false);
     few_bits("x bytes v - ids", 4, 8);
     check(ctx, "g_idx that is not a constant with 8 integers", false);
+    few_bits("x bytes v - order", 4, 8);
+    static const int64_t order[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+    maker_initializer(&maker, "order", INT64, DIMS(8), order, sizeof order);
+    check(ctx, "g_idx with 4 inputs in block 0 of 16", false);
     few_bits("x bytes v", 4, 17);
     check(ctx, "the weight is u8[8,1,8], for 8 rows of 17 in blocks of 16", true);
 }
