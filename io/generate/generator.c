@@ -14,11 +14,14 @@
 #include "tensor/tensor_impl.h"
 
 #define N_RECENT 64
-#define LONGEST 64 /* largest number of rows of a run */
-#define TRACED 3   /* rows of the trace, which tries others, too: few, so that all fit in caches */
+#define LONGEST 256 /* largest number of rows of a run */
+#define TRACED 3    /* rows of the trace, which tries others, too: few, so that all fit in caches */
 
-/* Possible numbers of rows of a run; each has its own plan. */
-static const int64_t parts[] = {LONGEST, 16, 1};
+/* Runs, each with its own plan: the number of rows, and the least number of tokens for which these
+ * rows take less time than several smaller runs. */
+static const struct {
+    int64_t rows, least;
+} parts[] = {{LONGEST, 160}, {64, 33}, {16, 4}, {1, 1}};
 #define N_PARTS (int)(sizeof parts / sizeof *parts)
 
 struct generator {
@@ -87,7 +90,7 @@ static status_t build_plans(context_t *ctx, module_t *frozen)
     tensor_info_t infos[N_INPUTS];
     const tensor_info_t *pointers[N_INPUTS];
     for (int i = 0; i < N_PARTS; i++) {
-        describe_inputs(parts[i], infos, pointers);
+        describe_inputs(parts[i].rows, infos, pointers);
         TRY(plan_warm_for(ctx, frozen, "forward", N_INPUTS, pointers));
     }
     return STATUS_OK;
@@ -200,11 +203,11 @@ static status_t run_part(context_t *ctx, generator_t *generator, int64_t n, int6
     return STATUS_OK;
 }
 
-/* The number of rows for n tokens: the largest part of which they fill more than half. */
+/* The number of rows in which to run the first of n tokens. */
 static int64_t choose_rows(int64_t n)
 {
     for (int i = 0; i < N_PARTS; i++)
-        if (2 * n > parts[i]) return parts[i];
+        if (n >= parts[i].least) return parts[i].rows;
     return 1;
 }
 

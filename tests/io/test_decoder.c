@@ -238,6 +238,34 @@ static void a_cache_in_bf16_changes_logits_little(void **state)
     generator_destroy(generator);
 }
 
+/* 200, 40 and 5 tokens run in plans for 256, 64 and 16. */
+static void prompts_of_all_lengths_agree_with_single_tokens(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const int64_t lengths[] = {200, 40, 5};
+    int64_t tokens[200];
+    generator_t *generator = NULL;
+    const float *logits = NULL;
+    CHECK_OK(ctx, generator_create(ctx, FOLDER "decoder_llama.gguf", NULL, &generator));
+    for (int i = 0; i < 200; i++) tokens[i] = 7 * i % 61;
+    for (int k = 0; k < 3; k++) {
+        float wanted[61];
+        CHECK_OK(ctx, generator_reset(ctx, generator, NULL));
+        for (int64_t i = 0; i < lengths[k]; i++)
+            CHECK_OK(ctx, generator_feed(ctx, generator, 1, &tokens[i]));
+        CHECK_OK(ctx, generator_logits(ctx, generator, &logits));
+        memcpy(wanted, logits, sizeof wanted);
+        CHECK_OK(ctx, generator_reset(ctx, generator, NULL));
+        CHECK_OK(ctx, generator_feed(ctx, generator, lengths[k], tokens));
+        CHECK_OK(ctx, generator_logits(ctx, generator, &logits));
+        for (int i = 0; i < 61; i++)
+            if (!(fabsf(logits[i] - wanted[i]) <= 1e-3F))
+                fail_msg("%d tokens: logit %d is %g, must be %g", (int)lengths[k], i,
+                         (double)logits[i], (double)wanted[i]);
+    }
+    generator_destroy(generator);
+}
+
 /* Steps after the third allocate no memory that stays. */
 static void steps_need_no_more_memory(void **state)
 {
@@ -393,6 +421,7 @@ int main(void)
         TEST(smollm2_continues_a_text),
         TEST(files_without_a_tokenizer_have_no_text),
         TEST(a_cache_in_bf16_changes_logits_little),
+        TEST(prompts_of_all_lengths_agree_with_single_tokens),
         TEST(steps_need_no_more_memory),
         TEST(wrong_calls_are_refused),
         TEST(files_without_a_tensor_are_refused),
