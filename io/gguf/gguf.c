@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/gguf/gguf_impl.h"
+#include "tensor/file/file_block_impl.h"
 #include "tensor/file/file_kind_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads/threads_impl.h"
@@ -252,6 +253,12 @@ static status_t make_grouped(context_t *ctx, const gguf_t *file, const gguf_item
         threads_share(threads_for(ctx, (int64_t)n_codes), (int64_t)n, unpack_blocks, &parts);
         status = tensor_grouped(ctx, grouping, item->info.rank, item->info.sizes, parts.codes,
                                 parts.scales, has_minima ? parts.minima : NULL, out_tensor);
+    }
+    /* The process needs the codes only, not also the file's pages. */
+    if (file->mapping != NULL) {
+        void *blocks = NULL;
+        memcpy(&blocks, &parts.blocks, sizeof blocks);
+        file_unload(blocks, item->info.n_bytes);
     }
     context_put(ctx, parts.codes);
     context_put(ctx, parts.scales);

@@ -194,9 +194,8 @@ static void let_go(void *user, void *data)
     file_release(user);
 }
 
-/* Releases the memory pages that are completely inside the range; the system reloads them when they
- * are read. Pages that are only partly inside stay, because they may contain other data. */
-static void unload(void *data, size_t bytes)
+/* Pages that are only partly inside the range stay, because they may contain other data. */
+void file_unload(void *data, size_t bytes)
 {
 #if defined(MADV_DONTNEED)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -229,7 +228,7 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
         file_release(mapping);
         return status;
     }
-    if (!mapping->is_block) storage_set_unload(storage, unload);
+    if (!mapping->is_block) storage_set_unload(storage, file_unload);
     tensor_t *tensor = NULL;
     status = tensor_over(ctx, info, storage, 0, &tensor);
     storage_release(storage);
@@ -303,7 +302,7 @@ uint64_t file_block_copy(file_mapping_t *block, size_t at, const file_mapping_t 
         if (is_checked) file_hash_add(&hash, to + done, piece);
         done += piece;
         if (done - unloaded < UNLOAD_BYTES && done < n_bytes) continue;
-        unload(source + unloaded, done - unloaded);
+        file_unload(source + unloaded, done - unloaded);
         unloaded = done;
     }
     return is_checked ? file_hash_end(&hash) : 0;

@@ -34,6 +34,10 @@ status_t file_fail(context_t *ctx, const char *op, const char *path, int error);
 /* Allocates uninitialised bytes; free them with file_release. */
 status_t file_block_create(context_t *ctx, size_t n_bytes, file_mapping_t **out_block);
 
+/* Releases the memory pages of a mapping that are inside the range; the system reads the file again
+ * when they are needed. */
+void file_unload(void *data, size_t bytes);
+
 /* Copies bytes of a mapping into the block, and releases the mapping's memory pages as it proceeds,
  * so that memory holds the bytes only once. Returns the checksum of the copied bytes if is_checked,
  * else 0. Several threads may copy to different parts at the same time. */
