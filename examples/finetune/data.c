@@ -30,20 +30,20 @@ static status_t complain(const char *path, const char *what)
 
 /* ---- sentences ---- */
 
-static bool read_line(const tokenizer_t *tokenizer, char *line, sentences_t *sentences, int index)
+static bool read_line(const wordpiece_t *wordpiece, char *line, sentences_t *sentences, int index)
 {
     char *text = NULL;
     line[strcspn(line, "\n")] = '\0';
     const long topic = strtol(line, &text, 10);
     if (text == line || *text != ' ' || topic < 0 || topic >= FINETUNE_TOPICS) return false;
-    const int n = tokenizer_run(tokenizer, text + 1, MAX_IDS, sentences->ids[index]);
+    const int n = wordpiece_run(wordpiece, text + 1, MAX_IDS, sentences->ids[index]);
     sentences->n_ids[index] = n;
     sentences->topics[index] = topic;
     if (n > sentences->longest) sentences->longest = n;
     return true;
 }
 
-static status_t read_sentences(const tokenizer_t *tokenizer, const char *path,
+static status_t read_sentences(const wordpiece_t *wordpiece, const char *path,
                                sentences_t *sentences)
 {
     char line[MAX_LINE];
@@ -51,7 +51,7 @@ static status_t read_sentences(const tokenizer_t *tokenizer, const char *path,
     FILE *file = fopen(path, "r");
     if (file == NULL) return complain(path, "the file cannot be read");
     while (n < FINETUNE_N && fgets(line, sizeof line, file) != NULL &&
-           read_line(tokenizer, line, sentences, n))
+           read_line(wordpiece, line, sentences, n))
         n++;
     fclose(file);
     return n == FINETUNE_N ? STATUS_OK
@@ -63,10 +63,10 @@ static status_t tokenize(const char *folder, const char *path, sentences_t *sent
     char words[1024];
     const char *error = NULL;
     snprintf(words, sizeof words, "%s/vocab.txt", folder);
-    tokenizer_t *tokenizer = tokenizer_create(words, &error);
-    if (tokenizer == NULL) return complain(words, error);
-    status_t status = read_sentences(tokenizer, path, sentences);
-    tokenizer_destroy(tokenizer);
+    wordpiece_t *wordpiece = wordpiece_create(words, &error);
+    if (wordpiece == NULL) return complain(words, error);
+    status_t status = read_sentences(wordpiece, path, sentences);
+    wordpiece_destroy(wordpiece);
     return status;
 }
 

@@ -18,23 +18,23 @@ static bool check(const context_t *ctx, status_t status)
 }
 
 /* Makes the model's inputs: the ids of a sentence, and a mask of the same length. */
-static bool make_inputs(context_t *ctx, const tokenizer_t *tokenizer, const char *sentence,
+static bool make_inputs(context_t *ctx, const wordpiece_t *wordpiece, const char *sentence,
                         tensor_t **in)
 {
     int64_t ids[MINILM_MAX_IDS];
-    const int n = tokenizer_run(tokenizer, sentence, MINILM_MAX_IDS, ids);
+    const int n = wordpiece_run(wordpiece, sentence, MINILM_MAX_IDS, ids);
     return check(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(1, n), ids, &in[0])) &&
            check(ctx, tensor_full(ctx, DTYPE_BOOL, SHAPE(1, n), 1, &in[1]));
 }
 
 /* Traces the model on one sentence; the graph works for any number of words. */
-static bool freeze_model(context_t *ctx, const char *path, const tokenizer_t *tokenizer,
+static bool freeze_model(context_t *ctx, const char *path, const wordpiece_t *wordpiece,
                          const char *sentence, module_t **out_frozen)
 {
     module_t *model = NULL;
     tensor_t *in[2] = {NULL, NULL};
     bool done = check(ctx, minilm_load(ctx, path, &model)) &&
-                make_inputs(ctx, tokenizer, sentence, in) &&
+                make_inputs(ctx, wordpiece, sentence, in) &&
                 check(ctx, graph_trace(ctx, model, "forward", 2, (const tensor_t *const *)in)) &&
                 check(ctx, freeze_take(ctx, &model, NULL, out_frozen));
     tensor_release(in[0]);
@@ -43,12 +43,12 @@ static bool freeze_model(context_t *ctx, const char *path, const tokenizer_t *to
     return done;
 }
 
-static bool embed(context_t *ctx, module_t *frozen, const tokenizer_t *tokenizer,
+static bool embed(context_t *ctx, module_t *frozen, const wordpiece_t *wordpiece,
                   const char *sentence, float *out_vector)
 {
     tensor_t *in[2] = {NULL, NULL}, *vector = NULL;
     int n_out = 0;
-    bool done = make_inputs(ctx, tokenizer, sentence, in) &&
+    bool done = make_inputs(ctx, wordpiece, sentence, in) &&
                 check(ctx, module_call_tensors(ctx, frozen, "forward", 2,
                                                (const tensor_t *const *)in, &n_out, &vector)) &&
                 check(ctx, tensor_read(ctx, vector, out_vector, MINILM_WIDTH * sizeof *out_vector));
@@ -76,18 +76,18 @@ static bool run(context_t *ctx, const char *folder, int n, char **sentences)
     const char *error = NULL;
     module_t *frozen = NULL;
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
-    tokenizer_t *tokenizer = tokenizer_create(path, &error);
-    if (tokenizer == NULL) {
+    wordpiece_t *wordpiece = wordpiece_create(path, &error);
+    if (wordpiece == NULL) {
         fprintf(stderr, "minilm: %s: %s\n", path, error);
         return false;
     }
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    bool done = freeze_model(ctx, path, tokenizer, sentences[0], &frozen);
+    bool done = freeze_model(ctx, path, wordpiece, sentences[0], &frozen);
     for (int i = 0; i < n && done; i++)
-        done = embed(ctx, frozen, tokenizer, sentences[i], vectors[i]);
+        done = embed(ctx, frozen, wordpiece, sentences[i], vectors[i]);
     if (done) print_matrix(n, vectors);
     module_release(frozen);
-    tokenizer_destroy(tokenizer);
+    wordpiece_destroy(wordpiece);
     return done;
 }
 

@@ -27,17 +27,17 @@ status_t minilm_split(context_t *ctx, module_t *model, int n_front, module_t **o
  * stripped of accents; each word is then split into the longest pieces in the vocabulary.
  *
  * Accents are removed from letters U+00C0 to U+017F (Latin-1 Supplement, Latin Extended-A), and
- * combining accents U+0300 to U+036F are removed. Unlike Python's tokenizer, this one leaves other
+ * combining accents U+0300 to U+036F are removed. Unlike Python's wordpiece, this one leaves other
  * scripts unchanged: capitals of Greek or Cyrillic, and accents on other letters. */
-typedef struct tokenizer tokenizer_t;
+typedef struct wordpiece wordpiece_t;
 
 /* The caller destroys the tokenizer. On failure returns NULL, with a message in *out_error. */
-tokenizer_t *tokenizer_create(const char *path, const char **out_error);
-void tokenizer_destroy(tokenizer_t *tokenizer);
+wordpiece_t *wordpiece_create(const char *path, const char **out_error);
+void wordpiece_destroy(wordpiece_t *wordpiece);
 
 /* Writes the id of [CLS], those of the sentence, and that of [SEP], at most `capacity` ids, which
  * is at least 2. Returns the number of ids. */
-int tokenizer_run(const tokenizer_t *tokenizer, const char *sentence, int capacity,
+int wordpiece_run(const wordpiece_t *wordpiece, const char *sentence, int capacity,
                   int64_t *out_ids);
 
 #endif

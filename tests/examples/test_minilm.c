@@ -79,17 +79,17 @@ static void sentences_are_the_pieces_that_python_makes_of_them(void **state)
     int64_t ids[MINILM_MAX_IDS];
     if (!is_there()) skip_without("tools/models");
     read_sentences();
-    tokenizer_t *tokenizer = tokenizer_create(FOLDER "vocab.txt", &error);
-    assert_non_null(tokenizer);
+    wordpiece_t *wordpiece = wordpiece_create(FOLDER "vocab.txt", &error);
+    assert_non_null(wordpiece);
     for (int i = 0; i < N_SENTENCES; i++) {
-        const int n = tokenizer_run(tokenizer, sentences[i].text, MINILM_MAX_IDS, ids);
+        const int n = wordpiece_run(wordpiece, sentences[i].text, MINILM_MAX_IDS, ids);
         if (n != sentences[i].n || memcmp(ids, sentences[i].ids, (size_t)n * sizeof *ids) != 0)
             fail_msg("\"%s\" has other pieces", sentences[i].text);
     }
-    assert_int_equal(tokenizer_run(tokenizer, sentences[7].text, 5, ids), 5);
+    assert_int_equal(wordpiece_run(wordpiece, sentences[7].text, 5, ids), 5);
     assert_int_equal(ids[4], 102);
-    tokenizer_destroy(tokenizer);
-    assert_null(tokenizer_create(FOLDER "no such file", &error));
+    wordpiece_destroy(wordpiece);
+    assert_null(wordpiece_create(FOLDER "no such file", &error));
     assert_string_equal(error, "the file cannot be read");
 }
 

@@ -15,7 +15,7 @@ typedef struct piece {
     int64_t id; /* line number */
 } piece_t;
 
-struct tokenizer {
+struct wordpiece {
     char *bytes;
     piece_t *pieces; /* sorted by text */
     size_t n;
@@ -32,10 +32,10 @@ static int compare(const void *a, const void *b)
 }
 
 /* Returns the id of a text; -1: it is not in the vocabulary. */
-static int64_t find(const tokenizer_t *tokenizer, const char *text, size_t length)
+static int64_t find(const wordpiece_t *wordpiece, const char *text, size_t length)
 {
     const piece_t key = {text, length, 0};
-    const piece_t *found = bsearch(&key, tokenizer->pieces, tokenizer->n, sizeof key, compare);
+    const piece_t *found = bsearch(&key, wordpiece->pieces, wordpiece->n, sizeof key, compare);
     return found != NULL ? found->id : -1;
 }
 
@@ -57,49 +57,49 @@ static char *read_file(const char *path)
     return bytes;
 }
 
-static bool split_lines(tokenizer_t *tokenizer)
+static bool split_lines(wordpiece_t *wordpiece)
 {
     size_t n_lines = 1;
-    for (const char *at = tokenizer->bytes; *at != '\0'; at++) n_lines += *at == '\n';
-    tokenizer->pieces = calloc(n_lines, sizeof *tokenizer->pieces);
-    if (tokenizer->pieces == NULL) return false;
-    for (const char *at = tokenizer->bytes; *at != '\0';) {
+    for (const char *at = wordpiece->bytes; *at != '\0'; at++) n_lines += *at == '\n';
+    wordpiece->pieces = calloc(n_lines, sizeof *wordpiece->pieces);
+    if (wordpiece->pieces == NULL) return false;
+    for (const char *at = wordpiece->bytes; *at != '\0';) {
         size_t length = strcspn(at, "\n"), used = length;
         if (used > 0 && at[used - 1] == '\r') used--;
-        tokenizer->pieces[tokenizer->n] = (piece_t){at, used, (int64_t)tokenizer->n};
-        tokenizer->n++;
+        wordpiece->pieces[wordpiece->n] = (piece_t){at, used, (int64_t)wordpiece->n};
+        wordpiece->n++;
         at += length + (at[length] == '\n');
     }
-    qsort(tokenizer->pieces, tokenizer->n, sizeof *tokenizer->pieces, compare);
+    qsort(wordpiece->pieces, wordpiece->n, sizeof *wordpiece->pieces, compare);
     return true;
 }
 
-tokenizer_t *tokenizer_create(const char *path, const char **out_error)
+wordpiece_t *wordpiece_create(const char *path, const char **out_error)
 {
-    tokenizer_t *tokenizer = calloc(1, sizeof *tokenizer);
+    wordpiece_t *wordpiece = calloc(1, sizeof *wordpiece);
     *out_error = "out of memory";
-    if (tokenizer == NULL) return NULL;
-    tokenizer->bytes = read_file(path);
-    if (tokenizer->bytes == NULL) {
+    if (wordpiece == NULL) return NULL;
+    wordpiece->bytes = read_file(path);
+    if (wordpiece->bytes == NULL) {
         *out_error = "the file cannot be read";
-    } else if (split_lines(tokenizer)) {
-        tokenizer->begin = find(tokenizer, "[CLS]", 5);
-        tokenizer->end = find(tokenizer, "[SEP]", 5);
-        tokenizer->unknown = find(tokenizer, "[UNK]", 5);
-        if (tokenizer->begin >= 0 && tokenizer->end >= 0 && tokenizer->unknown >= 0)
-            return tokenizer;
+    } else if (split_lines(wordpiece)) {
+        wordpiece->begin = find(wordpiece, "[CLS]", 5);
+        wordpiece->end = find(wordpiece, "[SEP]", 5);
+        wordpiece->unknown = find(wordpiece, "[UNK]", 5);
+        if (wordpiece->begin >= 0 && wordpiece->end >= 0 && wordpiece->unknown >= 0)
+            return wordpiece;
         *out_error = "the file has no lines [CLS], [SEP] and [UNK]";
     }
-    tokenizer_destroy(tokenizer);
+    wordpiece_destroy(wordpiece);
     return NULL;
 }
 
-void tokenizer_destroy(tokenizer_t *tokenizer)
+void wordpiece_destroy(wordpiece_t *wordpiece)
 {
-    if (tokenizer == NULL) return;
-    free(tokenizer->pieces);
-    free(tokenizer->bytes);
-    free(tokenizer);
+    if (wordpiece == NULL) return;
+    free(wordpiece->pieces);
+    free(wordpiece->bytes);
+    free(wordpiece);
 }
 
 /* ---- characters ---- */
@@ -226,31 +226,31 @@ static void put(output_t *out, int64_t id)
 
 /* Returns the id of the longest piece that starts at `first`, and its length. Returns -1 if no
  * piece does. */
-static int64_t longest(const tokenizer_t *tokenizer, const word_t *word, size_t first,
+static int64_t longest(const wordpiece_t *wordpiece, const word_t *word, size_t first,
                        size_t *out_length)
 {
     char text[sizeof word->text + 2] = "##";
     const size_t prefix = first > 0 ? 2 : 0;
     for (size_t length = word->length - first; length > 0; length--) {
         memcpy(text + prefix, word->text + first, length);
-        int64_t id = find(tokenizer, text, prefix + length);
+        int64_t id = find(wordpiece, text, prefix + length);
         *out_length = length;
         if (id >= 0) return id;
     }
     return -1;
 }
 
-static void end_word(const tokenizer_t *tokenizer, word_t *word, output_t *out)
+static void end_word(const wordpiece_t *wordpiece, word_t *word, output_t *out)
 {
     int64_t ids[4 * MAX_WORD];
     int n = 0;
     size_t length = 0;
     bool is_known = word->n_characters <= MAX_WORD;
     for (size_t at = 0; at < word->length && is_known; at += length) {
-        ids[n] = longest(tokenizer, word, at, &length);
+        ids[n] = longest(wordpiece, word, at, &length);
         is_known = ids[n++] >= 0;
     }
-    if (word->n_characters > 0 && !is_known) put(out, tokenizer->unknown);
+    if (word->n_characters > 0 && !is_known) put(out, wordpiece->unknown);
     for (int i = 0; i < n && is_known; i++) put(out, ids[i]);
     word->length = 0;
     word->n_characters = 0;
@@ -262,22 +262,22 @@ static void add_character(word_t *word, uint32_t character)
         word->length += (size_t)put_character(character, word->text + word->length);
 }
 
-int tokenizer_run(const tokenizer_t *tokenizer, const char *sentence, int capacity,
+int wordpiece_run(const wordpiece_t *wordpiece, const char *sentence, int capacity,
                   int64_t *out_ids)
 {
     output_t out = {.capacity = capacity - 1, .ids = out_ids};
     word_t word = {.length = 0};
-    put(&out, tokenizer->begin);
+    put(&out, wordpiece->begin);
     for (uint32_t character; (character = next_character(&sentence)) != 0;) {
         const bool is_alone = is_punctuation(character) || is_chinese(character);
-        if (is_blank(character) || is_alone) end_word(tokenizer, &word, &out);
+        if (is_blank(character) || is_alone) end_word(wordpiece, &word, &out);
         if (is_blank(character) || is_control(character)) continue;
         character = simplify(character);
         if (character != 0) add_character(&word, character);
-        if (is_alone) end_word(tokenizer, &word, &out);
+        if (is_alone) end_word(wordpiece, &word, &out);
     }
-    end_word(tokenizer, &word, &out);
+    end_word(wordpiece, &word, &out);
     out.capacity = capacity;
-    put(&out, tokenizer->end);
+    put(&out, wordpiece->end);
     return out.n;
 }
