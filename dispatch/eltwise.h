@@ -52,9 +52,9 @@ void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, cons
                    float *dst) TESSERA_API(eltwise_apply);
 /* The usual formula of some functions loses digits because large terms cancel. eltwise_cancels
  * returns the size of these terms, so that error bounds can allow for their rounding. Example: in
- * gelu, x (1 + erf(x / sqrt 2)) / 2, the terms x and x erf cancel for negative x. It returns 8,
- * because below -8 the result is 0 in single precision. eltwise_keeps_zero returns true if the
- * function maps 0 to 0, so that padding stays zero. */
+ * gelu, x (1 + erf(x / sqrt 2)) / 2, the terms x and x erf cancel for negative x. For gelu,
+ * eltwise_cancels returns 8, because below -8 the result is 0 in single precision.
+ * eltwise_keeps_zero returns true if the function maps 0 to 0, so that padding stays zero. */
 double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
     TESSERA_API(eltwise_keeps_zero);

@@ -1,6 +1,7 @@
 /* The latest calls of a context, in a hash table of fixed size that is searched before the cache of
- * prepared operators. Two calls are equal if their attributes have the same bytes, and their inputs
- * the same stamps (numbers that identify a tensor's metadata, see tensor_stamp).
+ * prepared operators. Two calls of an operator are equal if their attributes have the same bytes,
+ * their inputs the same stamps (numbers that identify a tensor's metadata, see tensor_stamp), and
+ * policy, weight use and number of threads are the same.
  *
  * The cache is slower, because it first replaces attributes that mean a default, and hashes infos.
  * But calls with stride 1 and with stride 0, which means the default 1, have one entry in the

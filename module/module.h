@@ -29,8 +29,8 @@ typedef struct method_class {
                     int *n_out, datum_t **out);
     void (*release)(void *state);
     status_t (*clone)(context_t *ctx, const void *state, void **out_state);
-    void *(*graph)(
-        void *state); /* the graph_t that the method runs, borrowed; graph_of returns it */
+    /* Returns the graph_t that the method runs, borrowed, for graph_of. */
+    void *(*graph)(void *state);
     /* Sets *out_n to the number of arguments, or of results if is_output; leaves it unchanged if
      * the number is not known. Describes argument or result `index`, if there is one. With index -1
      * it only counts, and ctx may be NULL. See signature.h. */

@@ -13,8 +13,8 @@ typedef struct walk {
     int64_t channels; /* without padding */
 } walk_t;
 
-/* Describes the memory of a tensor without gaps. Returns false if dimensions other than channels
- * have blocks. */
+/* Describes the memory of a tensor without gaps. Returns false unless its format is plain, channels
+ * last, or blocks of channels; and if it has no channels. */
 bool walk_channels(const tensor_info_t *info, walk_t *out_walk);
 
 /* Chooses one format for both input 0 and output 0, which have the same rank. This is the input's

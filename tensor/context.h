@@ -28,10 +28,10 @@ typedef void (*trace_sink_t)(void *user, const char *line);
 typedef struct context_options {
     const allocator_t *allocator; /* NULL: the C library's */
     int n_threads;     /* 0: TESSERA_THREADS. If that is not set: the number of physical cores that
-                          the affinity mask allows, or the control group's CPU quota, rounded up, if
-                          that is smaller */
+                          the affinity mask allows on one NUMA node (the one with the most), or the
+                          cgroup's CPU quota, rounded up, if that is smaller */
     const char *trace; /* categories as in trace.h; NULL: TESSERA_TRACE */
-    trace_sink_t trace_sink; /* NULL: stderr */
+    trace_sink_t trace_sink; /* NULL: the file TESSERA_TRACE_FILE, else stderr */
     void *trace_user;
     int64_t cache_entries; /* capacity of the cache of prepared operators; 0: TESSERA_CACHE, else
                               1024 */
@@ -50,9 +50,10 @@ typedef struct context_options {
     int64_t store_bytes; /* 0: TESSERA_STORE_LIMIT, else 4 GB */
 } context_options_t;
 
-/* Makes a context. options may be NULL. Fails with OUT_OF_MEMORY; with ONEDNN if oneDNN cannot make
- * an engine; with UNSUPPORTED if the loaded oneDNN has another version than the one for which this
- * library was built. On failure *out_ctx is NULL and context_error(NULL) returns the message. */
+/* Makes a context. options may be NULL. Fails with OUT_OF_MEMORY; with INVALID_ARGUMENT if an
+ * option is out of range; with ONEDNN if oneDNN cannot make an engine; with UNSUPPORTED if the
+ * loaded oneDNN has another version than the one for which this library was built. On failure
+ * *out_ctx is NULL and context_error(NULL) returns the message. */
 status_t context_create(const context_options_t *options, context_t **out_ctx)
     TESSERA_API(context_create);
 
@@ -111,7 +112,7 @@ status_t context_set_generator_state(context_t *ctx, const uint64_t *state)
     TESSERA_API(context_set_generator_state);
 
 /* oneDNN's version, and the instruction set for which it generates code (limited by
- * ONEDNN_MAX_CPU_ISA): static texts such as "2.6.3" and "avx512_core_bf16". */
+ * ONEDNN_MAX_CPU_ISA): static strings such as "2.6.3" and "avx512_core_bf16". */
 const char *onednn_version_text(void) TESSERA_API(onednn_version_text);
 const char *onednn_isa_text(void) TESSERA_API(onednn_isa_text);
 

@@ -45,7 +45,7 @@ dtype_t dtype_promote(dtype_t a, dtype_t b) TESSERA_API(dtype_promote);
  * NaN, it becomes the smallest number of s32 or s64; s8, u8, s16 and u16 take the low bits of the
  * conversion to s32, and u32 those of the conversion to s64. An integer becomes a smaller integer
  * by keeping the low bits. Any number becomes true as bool unless it is zero. For bf16 and f16, a
- * number is rounded to f32 first, then to nearest even. */
+ * number is rounded once, to nearest, ties to even. */
 double dtype_load(dtype_t dtype, const void *element) TESSERA_API(dtype_load);
 void dtype_store(dtype_t dtype, void *element, double value) TESSERA_API(dtype_store);
 int64_t dtype_load_integer(dtype_t dtype, const void *element) TESSERA_API(dtype_load_integer);

@@ -18,7 +18,7 @@
 TESSERA_BEGIN
 
 #define FORMAT_MAX_BLOCKS 6
-#define FORMAT_TEXT_MAX 256 /* format_parse rejects longer texts */
+#define FORMAT_TEXT_MAX 256 /* format_parse rejects longer strings */
 #define FORMAT_WORDS TENSOR_MAX_RANK
 
 typedef enum format_kind {
@@ -95,7 +95,7 @@ typedef struct grouping {
     int bits;       /* 2, 4 or 8 in each code */
     bool is_signed; /* codes of 4 bits are -8 to 7 instead of 0 to 15 */
     int64_t group;  /* elements of a group, a multiple of GROUPING_LEAST up to GROUPING_MOST; the
-                       last  group of a row may have fewer */
+                       last group of a row may have fewer */
     dtype_t scale;  /* dtype of scales: f32, f16 or bf16 */
     grouping_offset_t offset;
 } grouping_t;

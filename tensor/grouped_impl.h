@@ -4,8 +4,7 @@
  * All dimensions but the innermost one are joined to rows. A block has GROUPED_ROWS rows; the last
  * one is padded with zeros. It holds its groups of columns one after another:
  *
- *   scales[16] | zeros[16] or minima[16], if any | words[columns of the group / codes in a
- * word][16]
+ *   scales[16] | zeros[16] or minima[16], if any | words[columns of group / codes in a word][16]
  *
  * A word has 32 bits and holds adjacent columns of one row, 16, 8 or 4 of them. Column 4 * j + b of
  * a word begins at bit 8 * b + j * bits, so that a mask extracts four adjacent columns as bytes.

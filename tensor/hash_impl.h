@@ -53,8 +53,7 @@ void hash_remove(hash_table_t *table, uint64_t hash, const void *item);
 void hash_clear(context_t *ctx, hash_table_t *table);
 
 /* A ring of items, ordered by use, for caches that evict the least recently used item. `head` is in
- * the ring between the newest item and the oldest, head->newer. An item's lru_t is its first field.
- */
+ * the ring between the newest item and the oldest, head->newer. Items begin with their lru_t. */
 typedef struct lru {
     struct lru *newer, *older;
 } lru_t;

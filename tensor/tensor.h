@@ -117,7 +117,8 @@ status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *
 
 /* ---- views of dense tensors: no bytes move ---- */
 
-/* Makes a view with any sizes and strides. offset is in elements from the base's first element. */
+/* Makes a view with any sizes and strides >= 0 that is inside the base's storage. offset is in
+ * elements from the base's first element. */
 status_t tensor_as_strided(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                            const int64_t *strides, int64_t offset, tensor_t **out_view)
     TESSERA_API(tensor_as_strided);

@@ -120,8 +120,8 @@ tensor_info_t info_strided(dtype_t dtype, int rank, const int64_t *sizes, const 
 /* Returns the bytes for writing, any layout; see storage_writable. */
 status_t tensor_writable(context_t *ctx, tensor_t *tensor, void **out_bytes);
 
-/* Text of a tensor or info for messages. Each thread has a few buffers for such texts, so a text is
- * valid only for a few calls. */
+/* Describes a tensor or info, for messages. Each thread has a few buffers for such strings, so a
+ * string is valid only for a few calls. */
 const char *tensor_text(const tensor_t *tensor);
 const char *info_brief(const tensor_info_t *info);
 

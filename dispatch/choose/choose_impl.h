@@ -39,7 +39,7 @@ bool choose_tells_apart(const post_ops_t *post);
  * sizes; the weight is described with FORMAT_ANY. Sets in, out, primitive and cost of `prepared`.
  * flops: operations of the call, a multiply-add is two; 0 if memory limits the speed. Order of
  * candidates: the input's own format for both; then, unless call->keep_formats is set, blocks as
- * wide as a vector, channels last, oneDNN's proposal, other blocks, row-major. Policy per_op tries
+ * wide as a vector, oneDNN's proposal, channels last, other blocks, row-major. Policy per_op tries
  * oneDNN's proposal only. */
 status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                         onednn_problem_t *problem, double flops);
@@ -87,8 +87,8 @@ struct search {
     onednn_propagation_t propagation; /* gradients only */
 };
 
-/* Tries n candidates, in order of preference: a later one must be 5 % faster than the best so far.
- * Declines if oneDNN supports none. */
+/* Tries n candidates, in order of preference: a later one must be 5 % faster than the best so far,
+ * or make it unnecessary to pack the weight again. Declines if oneDNN supports none. */
 status_t choose_best(context_t *ctx, const search_t *search, int n, const candidate_t *candidates,
                      choice_t *out_best);
 

@@ -8,7 +8,8 @@
 /* Reasons in order of priority; the first that applies is reported. */
 typedef enum keep_reason {
     KEEP_WISHED,  /* requested by name, or part of a requested module */
-    KEEP_PART,    /* part of a module that a node uses as a value, or a method returns */
+    KEEP_PART,    /* part of a module that a node uses as a value, that a method returns, or that
+                     a C method may change */
     KEEP_SET,     /* a node sets it */
     KEEP_WRITTEN, /* a node may write its value in place */
     KEEP_SHARED   /* shares bytes or containers with another attribute that stays */

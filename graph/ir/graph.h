@@ -230,7 +230,7 @@ status_t graph_define(context_t *ctx, module_t *module, const char *text) TESSER
  * become names in the parameter types, and integers computed from sizes become expressions (`where
  * sizes[0]=N`, or `size`). Other sizes stay fixed; the reason is printed as `fixed "..."` after the
  * parameters, and is in messages for rejected inputs and in TESSERA_TRACE=pass. If the method
- * queries sizes (tensor_sizes), about fifty values of each size are tried; a branch that only other
+ * queries sizes (tensor_sizes), dozens of values of each size are tried; a branch that only other
  * sizes take is missed. */
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in) TESSERA_API(graph_trace);

@@ -293,7 +293,8 @@ bool graph_has_blocks(const graph_t *graph);
 
 /* ---- printing ---- */
 
-/* Prints a node as one line, without blocks, newline and indentation, for messages and pictures. */
+/* Prints a node as one line, without blocks, newline and indentation, for messages and for
+ * graph_dot. */
 void graph_print_node(const graph_t *graph, const graph_node_t *node, text_t *text);
 
 #endif

@@ -53,7 +53,8 @@ typedef struct programs {
     graph_t *computed; /* the graph that is compiled: `graph`, or one widened for this processor */
     int capacity;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signals that an entry has left state COMPILING */
+    pthread_cond_t changed; /* signals that an entry has left state COMPILING, or that is_extending
+                               has become false */
     programs_entry_t *entries;
     programs_anchor_t *anchors; /* newest first */
     size_t freed_bytes;         /* bytes freed by evictions since the last allocator_trim */
@@ -93,7 +94,7 @@ status_t programs_choose(context_t *ctx, programs_t *first, module_t *self, int 
                          const tensor_info_t *const *in, programs_t **out_programs);
 void programs_leave(programs_t *first, programs_t *programs);
 
-/* Chooses, and returns the program for these inputs, retained. Guards are checked only for inputs
+/* Calls programs_choose, then programs_get for the chosen programs. Checks guards only for inputs
  * without a program. */
 status_t programs_choose_program(context_t *ctx, programs_t *first, module_t *self, int n_in,
                                  const tensor_info_t *const *in, programs_t **out_programs,

@@ -96,7 +96,7 @@ status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names
  *   freeze     freezing
  *   optimize   optimising a frozen graph
  *   calibrate  the part of optimize that runs before ranges for `quantize` are measured
- *   plan       specialising the result of any of these to one set of input shapes */
+ *   plan       for the result of any of these, specialised to one set of input shapes */
 const char *const *pass_pipeline_graph(void) TESSERA_API(pass_pipeline_graph);
 const char *const *pass_pipeline_freeze(void) TESSERA_API(pass_pipeline_freeze);
 const char *const *pass_pipeline_optimize(void) TESSERA_API(pass_pipeline_optimize);

@@ -213,7 +213,7 @@ void plan_source_clear(const plan_source_t *source);
 /* Like plan_run, but the caller owns the results, not a scope. out [n_results]. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
-/* Like plan_execute, but writes result i directly to wanted[i] if possible; In this case, out[i] is
+/* Like plan_execute, but writes result i directly to wanted[i] if possible; in this case, out[i] is
  * wanted[i], or another tensor with its bytes. NULL in wanted means no request. INVALID_ARGUMENT,
  * before the run, if number, dtypes or sizes differ from those of the results. */
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,

@@ -7,10 +7,10 @@
  *
  * positions are start, start + 1 .. start + T - 1, and length is start + T. All are values of a
  * run, so a plan for T serves every position. To run fewer than T tokens, fill the rest with any
- * tokens: later runs overwrite their keys. Token `row` of the T ones gives the logits.
+ * tokens: later runs overwrite their keys. The logits are those of token `row`, counted from 0.
  *
- * The caches are buffers of the layers, blk.0.cache_k and blk.0.cache_v, [heads][capacity][length]:
- * a frozen module keeps them as state. */
+ * The caches are buffers of the layers, blk.0.cache_k and blk.0.cache_v, [heads][capacity][elements
+ * of a head]: a frozen module keeps them as state. */
 #ifndef TESSERA_IO_GENERATE_DECODER_H
 #define TESSERA_IO_GENERATE_DECODER_H
 

@@ -37,8 +37,8 @@ typedef struct generator_options {
  *
  * options  NULL: zeros
  *
- * Errors as in gguf_open and decoder_create. INVALID_ARGUMENT  a number in sampling is out of range
- */
+ * Errors as in gguf_open and decoder_create; INVALID_ARGUMENT if a number in sampling is out of
+ * range. */
 status_t generator_create(context_t *ctx, const char *path, const generator_options_t *options,
                           generator_t **out_generator) TESSERA_API(generator_create);
 void generator_destroy(generator_t *generator) TESSERA_API(generator_destroy);
@@ -65,16 +65,18 @@ status_t generator_reset(context_t *ctx, generator_t *generator, const sampling_
 const tokenizer_t *generator_tokenizer(const generator_t *generator)
     TESSERA_API(generator_tokenizer);
 
-/* Appends the tokens of a text to the sequence, with the token that begins a text if the model
- * expects it. is_chat: the text is one of chat_text, in which "<|im_end|>" is a token.
+/* Appends the tokens of a text to the sequence. is_chat: the text is a result of chat_text, in
+ * which "<|im_end|>" is one token; otherwise, the token that begins a text is added if the model
+ * expects it.
  * UNSUPPORTED       the file has no tokenizer
  * INVALID_ARGUMENT  the text is empty or not UTF-8, or exceeds the capacity */
 status_t generator_prompt(context_t *ctx, generator_t *generator, const char *prompt, bool is_chat)
     TESSERA_API(generator_prompt);
 
-/* Appends the text of the tokens that generator_step has chosen since the last call, or since the
- * prompt: at most 64. A character is appended with its last byte.
- * UNSUPPORTED  the file has no tokenizer */
+/* Appends the text of the tokens that generator_step has chosen since the last call or the prompt.
+ * A character is appended when all of its bytes have been chosen.
+ * UNSUPPORTED       the file has no tokenizer
+ * INVALID_ARGUMENT  more than 64 tokens were chosen since then */
 status_t generator_text(context_t *ctx, generator_t *generator, text_t *text)
     TESSERA_API(generator_text);
 

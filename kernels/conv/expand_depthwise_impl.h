@@ -1,5 +1,5 @@
-/* A 1x1 convolution from few to many channels, then a depthwise convolution of 3x3 or 5x5, as at
- * the beginning of an inverted residual block:
+/* A 1x1 convolution from few to many channels, then a 3x3 or 5x5 depthwise convolution, as at the
+ * beginning of an inverted residual block:
  *
  *   e[n][k][h][w]   = act(expand_bias[k] + sum(c) x[n][c][h][w] * expand[k][c])
  *   out[n][k][p][q] = act(bias[k] + sum(r,s) e[n][k][p*stride+r-top][q*stride+s-left]

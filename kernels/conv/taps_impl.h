@@ -19,7 +19,7 @@
 
 #include "kernels/isa_impl.h"
 
-/* Called for n finished elements before they are stored; may change them. */
+/* Called for n finished elements; may change them. */
 typedef void (*taps_finish_t)(const void *user, float *values, int64_t n);
 
 typedef struct taps {

@@ -33,17 +33,18 @@ typedef enum batch_factor {
 /* Loops of one ISA, for elements and factors of one type. g is the gradient of y.
  *
  * With an activation, relu or relu6, `scale` clamps y to [0, high]. In the backward pass, g counts
- * as 0 if v = (x - center) a + shift, the activation's operand, is outside that range. v is
- * computed again from x, which is read anyway, so that neither v nor a mask is stored. */
+ * as 0 if the pre-activation v = (x - center) a + shift is outside that range. v is computed again
+ * from x, which is read anyway, so that neither v nor a mask is stored. */
 typedef struct batch_loops {
     /* Mean of each lane, and its sum of squared deviations. */
     void (*moments)(const lines_t *lines, const void *x, double *means, double *squares);
     /* Sums of g and of g (x - center) for each lane. */
     void (*dots)(const lines_t *lines, bool is_activated, const void *x, const void *g,
                  const void *factors, double *sums, double *dots);
-    /* y = (x - center) a + b, and y = g a + (x - center) b + c. y may be x or g. */
+    /* y = (x - center) a + b; y may be x. */
     void (*scale)(const lines_t *lines, bool is_activated, const void *x, const void *factors,
                   void *y);
+    /* y = g a + (x - center) b + c; y may be x or g. */
     void (*combine)(const lines_t *lines, bool is_activated, const void *x, const void *g,
                     const void *factors, void *y);
 } batch_loops_t;

@@ -25,7 +25,7 @@ static void NUMBER_NAME(moments)(const lines_t *lines, const void *x, double *me
     }
 }
 
-/* g if the activation's operand v is in its range, otherwise 0. */
+/* g if the pre-activation v is in the activation's range, otherwise 0. */
 KERNEL_INLINE NUMBER NUMBER_NAME(passed)(bool is_activated, NUMBER g, NUMBER v, NUMBER high)
 {
     return is_activated && ((v <= 0) | (v >= high)) ? 0 : g;

@@ -1,6 +1,6 @@
 /* Exact sums of products of small integers, for 8-bit convolutions and matrix products:
  *
- *   out[r][o] = sum(i) (x[r][i]) * (weight[o][i] - zero[o])
+ *   out[r][o] = sum(i) x[r][i] * (weight[o][i] - zero[o])
  *
  * An element of x is a byte minus its zero point, stored as s16. Weights are s8 in memory and
  * become s16 in registers, because x86 instructions that multiply bytes saturate their sums. Row r

@@ -11,9 +11,9 @@
  * g floats later. Fields that the cell does not have are not read. */
 typedef struct recurrent_rows {
     int64_t n, gate_step;
-    float *sums;                    /* in: products with x; out: pre-activations, biases included */
-    float *inner;                   /* out, gru: U h + b' of the candidate */
-    const float *step;              /* products with h */
+    float *sums;       /* in: products with x; out: pre-activations (gru's candidate: W x + b) */
+    float *inner;      /* out, gru: U h + b' of the candidate */
+    const float *step; /* products with h */
     const float *bias_ih, *bias_hh; /* NULL: 0 */
     float *h, *c;                   /* in and out: the state */
     float *old_h, *old_c, *new_c;   /* out: old h, old c, new c */

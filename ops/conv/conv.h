@@ -9,9 +9,10 @@
 TESSERA_BEGIN
 
 /* 3x3 convolutions with stride 1 can use Winograd's transforms, in tiles of 2x2, 4x4 or 6x6
- * results. Larger tiles are faster (up to 3 times). But they round more than direct sums (about 1,
- * 5 and 30 times as much), and need a larger packed weight (up to 1.8, 4 and 7.1 times). Two other
- * kinds of convolutions can use Winograd's transforms, too:
+ * results. Larger tiles are faster (up to 3 times). But they round more than direct sums (with 64
+ * channels about 1, 5 and 30 times as much, with 512 about 3, 12 and 80 times), and need a larger
+ * packed weight (up to 1.8, 4 and 7.1 times). Two other kinds of convolutions can use Winograd's
+ * transforms, too:
  *
  * 5x5, stride 1  tiles of 2x2 and 4x4, which the names below call 4 and 6, because they round as
  *                much; 1.4 and 2.6 times the weight's memory
@@ -57,7 +58,7 @@ typedef struct conv_attrs {
  *
  *   out[n][k][p][q] = bias[k] + sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
  *
- * x       [N][C][H][W]     any layout; f32, bf16 (1-D: no H; 3-D: D before H)
+ * x       [N][C][H][W]     any layout; floating; fast if f32 or bf16 (1-D: no H; 3-D: D before H)
  * weight  [K][C/G][R][S]   dense, or packed by module_mkldnn
  * bias    [K] or NULL      dense
  * out     [N][K][P][Q]     P = (H + 2 padding + extra - dilation (R - 1) - 1) / stride + 1 */
@@ -110,7 +111,7 @@ status_t op_batch_norm_conv2d(context_t *ctx, const tensor_t *x, const tensor_t 
                               const tensor_t *running_var, const batch_norm_conv_attrs_t *attrs,
                               tensor_t **out) TESSERA_API(op_batch_norm_conv2d);
 
-/* ---- folding: multiplies a norm or scale after a conv or linear into its weight and bias ---- */
+/* ---- folding: multiplies a norm or scale into the weight and bias of the layer before it ---- */
 
 typedef struct fold_attrs {
     double epsilon;  /* 0 means 0; 1e-5 if attrs is NULL */
@@ -118,8 +119,8 @@ typedef struct fold_attrs {
     bool transposed; /* weight is [C][K/G][..], as in conv_transpose; else [K][..] */
 } fold_attrs_t;
 
-/* Weight and bias of a conv or linear that replaces a conv or linear and the norm after it. With
- * factor = scale / sqrt(variance + epsilon):
+/* Weight and bias of a convolution or linear layer that replaces one of these and the norm after
+ * it. With factor = scale / sqrt(variance + epsilon):
  *
  *   fold_weight[k][c]... = weight[k][c]... * factor[k]
  *   fold_bias[k]         = (bias[k] - mean[k]) * factor[k] + shift[k]

@@ -1,7 +1,6 @@
 /* Convolutions with Winograd's transforms (kernels/conv/winograd/winograd_impl.h). The "size" of a
- * transform is 2, 4 or 6. For 3x3 kernels it is the side of a tile of results, for 5x5 kernels the
- * side plus
- * 2. With stride 2, 3x3 kernels have sizes 2 and 4 only. */
+ * transform is 2, 4 or 6. For 3x3 kernels it is the side of a tile of results; for 5x5 kernels it
+ * is 2 more than that. With stride 2, 3x3 kernels have sizes 2 and 4 only. */
 #ifndef TESSERA_OPS_CONV_CONV_WINOGRAD_IMPL_H
 #define TESSERA_OPS_CONV_CONV_WINOGRAD_IMPL_H
 

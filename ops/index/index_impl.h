@@ -32,7 +32,8 @@ typedef struct index_target {
 status_t index_resolve(context_t *ctx, const char *op, const index_target_t *target,
                        const void *bytes, int64_t n, int64_t *out_places);
 
-/* Writes src[i] to dst[places[i * place_step] * step + i * next], for i = 0 to n - 1 in order. */
+/* Writes src[i], or its reduction with the old element, to dst[places[i * place_step] * step + i *
+ * next], for i = 0 to n - 1 in order. */
 typedef struct index_put {
     int64_t n, place_step, step, next;
     const int64_t *places;

@@ -13,7 +13,7 @@ TESSERA_BEGIN
 
 /* The indices of all elements that are not 0, in row-major order, like torch.nonzero. NaN is not 0.
  *
- * has rank r; x of rank 0 has one element, whose index has 0 numbers
+ * x    has rank r; if r is 0, x has one element, whose index has 0 numbers
  * out  s64 [n][r] */
 status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_nonzero);
 

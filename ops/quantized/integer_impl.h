@@ -25,7 +25,7 @@ static inline int32_t integer_shift(dtype_t dtype)
 
 /* Describes a primitive that computes exact s32 sums of n_terms products; *out_weight is the weight
  * in the format that it needs. UNSUPPORTED if oneDNN has none. Most implementations are not exact:
- * without dot products of bytes they saturate pairs of products to 16 bits, and many round sums to
+ * without 8-bit dot products they saturate pairs of products to 16 bits, and many round sums to
  * f32. */
 status_t integer_describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
                           double n_terms, onednn_primitive_t **out_primitive,

@@ -157,8 +157,8 @@ typedef struct lstm_quantized_weights {
 
 /* op_lstm with f32 x and the weights scale * (integer - zero). For the products, each row of x and
  * of the state is scaled to its largest absolute value and rounded to integers of up to 15 bits. If
- * a weight has more than 256 columns, the integers have fewer bits: at most 2^31 / 256 / columns. A
- * row with a number that is not finite results in NaN.
+ * a weight has more than 256 columns, the integers are smaller: at most 2^31 / 256 / columns. A row
+ * with a number that is not finite results in NaN.
  *
  * attrs  reverse and batch_first
  *

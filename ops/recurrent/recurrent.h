@@ -45,7 +45,7 @@ typedef struct recurrent_attrs {
     bool batch_first;  /* x and y are [N][T][..] */
     bool input_forget; /* lstm: the forget gate is 1 - the input gate */
     bool reset_before; /* gru: apply the reset gate to h before the product, not after it */
-    double clip;       /* clamp the operands of gate and candidate to [-clip, clip]; 0: no clamp */
+    double clip;       /* clamp the pre-activations to [-clip, clip]; 0: no clamp */
     recurrent_activation_t gate;      /* activation of the gates; lstm, gru */
     recurrent_activation_t candidate; /* activation of the candidate for the new state */
     recurrent_activation_t output;    /* activation of the new cell state; lstm */

@@ -12,8 +12,9 @@ TESSERA_BEGIN
  * dims     the n dimensions to reduce; n = 0: all dimensions
  * keepdim  keeps the reduced dimensions, with size 1
  *
- * Sums are rounded only once, to the dtype of the result. Integers and bool are summed and
- * multiplied as s64. mean, norm, var and std need a floating dtype. */
+ * Sums of bf16 and f16 are rounded only once, to the dtype of the result. Long sums of f32 are
+ * computed in f64, or in f64 from short sums in f32. Integers and bool are summed and multiplied as
+ * s64. mean, norm, var and std need a floating dtype. */
 
 status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_mean);

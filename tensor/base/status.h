@@ -23,7 +23,7 @@ typedef enum status {
     STATUS_LIMIT             /* the context's limit on seconds or iterations ended the call */
 } status_t;
 
-/* Name of a code without prefix, such as "INVALID_ARGUMENT"; a static text. */
+/* Name of a code without prefix, such as "INVALID_ARGUMENT"; a static string. */
 const char *status_name(status_t status) TESSERA_API(status_name);
 
 TESSERA_END

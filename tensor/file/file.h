@@ -18,8 +18,8 @@ file_mapping_t *file_retain(file_mapping_t *mapping) TESSERA_API(file_retain);
 void file_release(file_mapping_t *mapping) TESSERA_API(file_release);
 
 /* Makes a tensor whose elements are bytes of the mapping. The first write to the tensor copies
- * these bytes, so the file does not change. The tensor retains the mapping. The caller must check
- * that the mapping has info_bytes(info) bytes from `offset` on. */
+ * these bytes, so the file does not change. The tensor retains the mapping. INVALID_ARGUMENT if the
+ * mapping ends before the tensor does, or if `offset` is not a multiple of the element's size. */
 status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
                      const tensor_info_t *info, tensor_t **out_tensor) TESSERA_API(file_tensor);
 

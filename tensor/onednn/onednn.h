@@ -35,9 +35,9 @@ const char *onednn_implementation(const onednn_primitive_t *primitive);
 /* True if the name contains the word "ref" (not as part of a longer word). */
 bool onednn_is_reference(const char *implementation);
 
-/* Returns a text about a fault of oneDNN that this implementation is known to have for this
- * problem, such as "reports success without writing bf16"; NULL if there is none. The problem's
- * formats must be known. */
+/* Describes a fault of oneDNN that this implementation is known to have for this problem, such as
+ * "reports success without writing bf16"; NULL if there is none. The problem's formats must be
+ * known. */
 const char *onednn_fault(const onednn_problem_t *problem, const char *implementation);
 
 /* Arguments that a primitive reads and writes. A run takes their pointers in this order, limited to
@@ -136,7 +136,7 @@ typedef enum onednn_isa {
     ONEDNN_ISA_AVX2,
     ONEDNN_ISA_AVX512,
     ONEDNN_ISA_BF16, /* dot products of bf16 pairs */
-    ONEDNN_ISA_VNNI, /* dot products of four bytes */
+    ONEDNN_ISA_VNNI, /* dot products of four 8-bit integers */
     ONEDNN_ISA_SVE_512
 } onednn_isa_t;
 unsigned onednn_isa(void);

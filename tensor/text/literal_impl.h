@@ -28,7 +28,7 @@ bool literal_word(const char **cursor, char *out_word, size_t capacity);
 bool literal_string(const char **cursor, char *out_string);
 
 /* Decodes the characters after a backslash in a string to at most 4 bytes. Returns the number of
- * bytes, 0 for an invalid escape. Always advances the cursor. */
+ * bytes, 0 for an invalid escape. Advances the cursor also if the escape is invalid. */
 int literal_escape(const char **cursor, char *out);
 
 /* Skips spaces and tabs, but no newlines, because a newline ends a statement. */

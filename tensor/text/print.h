@@ -15,8 +15,9 @@ TESSERA_BEGIN
  *           [3.0000, 4.0000]], mkldnn f32[2,2]@ab)
  *
  * For tensors of more than 1000 elements, it writes the first and last three along each dimension.
- * Floating-point numbers have four decimals; the notation is scientific if they differ by more than
- * a factor of 1000, exceed 1e8 or are below 1e-4. mkldnn tensors are converted with to_dense first.
+ * Floating-point numbers have four decimals, or none if all are integers; the notation is
+ * scientific if they differ by more than a factor of 1000, exceed 1e8 or are below 1e-4. mkldnn
+ * tensors are converted with to_dense first.
  *
  * IO  writing to the file failed */
 status_t tensor_print(context_t *ctx, const tensor_t *tensor, FILE *file) TESSERA_API(tensor_print);

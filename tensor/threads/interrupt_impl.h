@@ -26,7 +26,7 @@ typedef struct interrupts {
 interrupts_t *context_interrupts(context_t *ctx);
 
 /* Mark the beginning and end of a public call, which may be nested in another. `call` is its name,
- * a static text. interrupt_end returns the call's final status. */
+ * a static string. interrupt_end returns the call's final status. */
 void interrupt_begin(context_t *ctx, const char *call);
 status_t interrupt_end(context_t *ctx, status_t status);
 

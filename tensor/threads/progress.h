@@ -11,7 +11,7 @@
 TESSERA_BEGIN
 
 typedef struct progress {
-    const char *what; /* "import", "pass fold_bn"; valid during the call */
+    const char *what; /* "import", "pass fold_batch_norm"; valid during the call */
     int64_t done;     /* finished steps */
     int64_t total;    /* 0: unknown */
 } progress_t;

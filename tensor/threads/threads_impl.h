@@ -13,7 +13,7 @@ typedef struct threads_bounds {
     int n_cores;   /* physical cores of the machine (hwloc), at least 1 */
     int n_allowed; /* cores that the process's CPU affinity allows */
     int n_node;    /* those among them on the NUMA node with the most of them */
-    int n_quota;   /* processors that control groups' quotas allow, rounded up; 0: no quota */
+    int n_quota;   /* processors that the quotas of cgroups allow, rounded up; 0: no quota */
 } threads_bounds_t;
 
 /* Returns the current bounds: affinity and quotas may change while a process runs. */
@@ -34,9 +34,8 @@ bool threads_stay(int node, int number);
 /* Hardware threads that affinity and quota allow, which is how many threads can run at once. */
 int threads_processors(void);
 
-/* The CPU quota of the process's control groups (version 1 or 2), in processors, rounded up; 0: no
- * quota. `root` is put before the paths /proc and /sys; it is "" except in
- * tests. */
+/* The CPU quota of the process's cgroups (version 1 or 2), in processors, rounded up; 0: no quota.
+ * `root` is put before the paths /proc and /sys; it is "" except in tests. */
 int threads_quota(const char *root);
 
 /* Total bytes of the last-level caches of the allowed cores, from hwloc; 0: unknown. */
@@ -88,9 +87,9 @@ static inline int threads_for(const context_t *ctx, int64_t n_elements)
 /* Calls body for ranges [first, last) that together are [0, n), each index once, on up to n_threads
  * threads. These are threads of the pool (tensor/threads/pool_impl.h); shortly after a oneDNN
  * primitive, OpenMP's threads, because they still spin on the cores. A thread may get several
- * ranges, or none, so the body's result for an index must not depend on the range. Ranges are not
- * empty. If a body or an OpenMP parallel region calls threads_share, that call runs on the calling
- * thread alone. */
+ * ranges, or none, so the body's result for an index must not depend on the range. One of OpenMP's
+ * threads may get an empty range. If a body or an OpenMP parallel region calls threads_share, that
+ * call runs on the calling thread alone. */
 typedef void (*threads_body_t)(void *user, int64_t first, int64_t last);
 void threads_share(int n_threads, int64_t n, threads_body_t body, void *user);
 

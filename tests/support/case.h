@@ -4,8 +4,8 @@
  *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+"] ["<" limit | "*" scale]
  *
  * Operands have random elements. Floats are standard normal; "+" takes the magnitude and adds 0.1,
- * "*" multiplies by scale. Integers are in [0, limit), or in [-5, 5] (u8: [0, 10]). A number such
- * as 2.5 or 3 is a Python-like scalar in type promotion, as in PyTorch. */
+ * "*" multiplies by scale. Integers are in [0, limit), or in [-5, 5] (unsigned: [0, 10]). A number
+ * such as 2.5 or 3 is a Python-like scalar in type promotion, as in PyTorch. */
 #ifndef TESSERA_TESTS_CASE_H
 #define TESSERA_TESTS_CASE_H
 

@@ -17,7 +17,7 @@ void bar_show(const char *what, int64_t done, int64_t total, const char *more);
 void bar_end(void);
 
 /* Shows the progress that calls on this context report. `what` precedes it, as in "mode frozen:
- * pass fold_bn", unless it is NULL. The caller keeps the text alive. */
+ * pass fold_batch_norm", unless it is NULL. The caller keeps the text alive. */
 void bar_follow(context_t *ctx, const char *what);
 
 /* For --quiet: from now on, nothing is shown. */

@@ -2,10 +2,10 @@
  *
  *   factor[k] * (bias[k] - mean[k] + sum(c,r,s) x * weight[k][c][r][s]) + shift[k]
  *
- * An anchor is a conv, a transposed conv or a linear whose weight is computed from constants. A
- * pass defines which nodes are affine, the conditions for folding, and the operands. fold_graph
- * adds fold_weight and fold_bias before the anchor; it also folds chains of affine nodes. Constant
- * propagation then computes the new weight and bias.
+ * An anchor is a convolution, a transposed convolution or a linear layer whose weight is computed
+ * from constants. A pass defines which nodes are affine, the conditions for folding, and the
+ * operands. fold_graph adds fold_weight and fold_bias before the anchor; it also folds chains of
+ * affine nodes. Constant propagation then computes the new weight and bias.
  *
  * The folder graph/passes/fold contains the passes that join operators: several operators become
  * one, or an operator moves into the weight, the post-ops or the loop of a neighbour. */
