@@ -65,8 +65,8 @@ static const args_command_t command = {
         "--instances: N independent instances of one frozen file share its weights. Each has\n"
         "  its own context and threads, bound to neighbouring cores. auto tries every divisor\n"
         "  of the number of cores. speedup is compared with one instance on all cores\n"
-        "file.gguf: --prompt tokens as one prompt, then --decode tokens one by one; the best of\n"
-        "  three rounds. --threads and --json are the only other options\n"
+        "file.gguf: measures a prompt of --prompt tokens, then --decode tokens one by one, and\n"
+        "  prints the best of three rounds. --threads and --json are the only other options\n"
         "each line of a budget file is MODEL BATCH MODE WEIGHT ACTIVATION COPIES; the last\n"
         "  three are the allowed reorders and copies of an inference"};
 
