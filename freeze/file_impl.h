@@ -46,7 +46,7 @@ typedef struct file_machine {
     file_section_t hints;
 } file_machine_t;
 
-/* Layout of a blob's bytes. Opaque bytes, such as winograd weights, can be read only by the kernel
+/* Layout of a blob's bytes. Opaque bytes, such as Winograd weights, can be read only by the kernel
  * or the oneDNN version that made them, so an opaque blob is never the main blob. Trimmed blobs
  * (tensor/convert/trim_impl.h) and those in a grouped format (tensor/grouped_impl.h) are an
  * exception: every machine can read them. */
@@ -63,7 +63,7 @@ typedef struct file_blob {
     char format[FORMAT_TEXT_MAX]; /* format of the tensor of these `sizes`; "" if dense */
     uint32_t rank, constant_rank;
     int64_t sizes[TENSOR_MAX_RANK];
-    int64_t constant_sizes[TENSOR_MAX_RANK]; /* the same elements in row-major order */
+    int64_t constant_sizes[TENSOR_MAX_RANK]; /* sizes of the constant itself */
 } file_blob_t;
 
 /* ---- writing ---- */

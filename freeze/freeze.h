@@ -12,7 +12,7 @@
 
 TESSERA_BEGIN
 
-/* A product (convolution, linear or matmul) that can be computed in another dtype, and its
+/* A product (convolution, linear layer or matmul) that can be computed in another dtype, and its
  * error. */
 typedef struct freeze_layer {
     const char *path; /* "" for an operator without one */
@@ -36,18 +36,18 @@ typedef struct freeze_options {
      * name. */
     const char *const *preserved;
     bool keep_numerics; /* skip passes that may change the last bits */
-    /* Limit for the errors of approximate algorithms: winograd convolutions; Strassen's algorithm
-     * in linears, 1x1 convolutions and lstms; linears whose weight is stored in 3 bytes per
-     * element. An operator's error is its largest error divided by its largest result, measured
+    /* Limit for the errors of approximate algorithms: Winograd convolutions; Strassen's algorithm
+     * in linear layers, 1x1 convolutions and LSTMs; linear layers whose weight is stored in 3 bytes
+     * per element. An operator's error is its largest error divided by its largest result, measured
      * with its own weight; the limit is for the sum over a method. 0 without has_rounding_error:
-     * 1e-4. In bf16, winograd may lose 2^-7 per convolution, which does not count, since rounding
+     * 1e-4. In bf16, Winograd may lose 2^-7 per convolution, which does not count, since rounding
      * to bf16 loses as much. With keep_numerics these algorithms are not used. */
     double rounding_error;
     bool no_optimize; /* do not fold and fuse; freeze_optimize can do so later */
     /* NULL-terminated names of passes to skip, also in plans of the frozen module. A loaded file
      * does not skip them. */
     const char *const *skip;
-    /* Dtype in which f32 convolutions, linears and matmuls compute. DTYPE_NONE: f32.
+    /* Dtype in which f32 convolutions, linear layers and matmuls compute. DTYPE_NONE: f32.
      * bf16: operators after products use bf16 too. Weights are stored in bf16, sums are f32, and
      * inputs and results of methods keep their dtype.
      * s8: products of `forward` with a constant weight read 8-bit integers, with scales from the
@@ -200,10 +200,10 @@ typedef struct freeze_load_options {
      * False: constants are mapped, processes share their pages, and pages of constants that are
      * packed again are released. */
     bool is_copied;
-    /* Does not compute checksums of constants, so mapped bytes are read only on first use. For
-     * trusted files only: damaged constants give wrong results. Everything else is checked,
-     * including sizes and bounds. (Nor are they computed if the store knows that a mapped file was
-     * right and has not changed since; see docs/store.md.) */
+    /* True: does not compute checksums of constants, so mapped bytes are read only on first use.
+     * For trusted files only: damaged constants give wrong results. Everything else is checked,
+     * including sizes and bounds. False: checksums are computed, unless the store knows that a
+     * mapped file was right and has not changed since (docs/store.md). */
     bool is_unchecked;
 } freeze_load_options_t;
 

@@ -117,11 +117,12 @@ void freeze_narrow_clear(context_t *ctx, freeze_narrow_t *narrow);
 status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const char **out_name,
                       module_t **out_owner);
 
-/* True if the options set rounding_error (first function) or max_error (second). */
+/* True if the options set rounding_error. */
 static inline bool freeze_bounds_rounding(const freeze_options_t *options)
 {
     return options->has_rounding_error || options->rounding_error > 0.0;
 }
+/* True if the options set max_error. */
 static inline bool freeze_bounds_layers(const freeze_options_t *options)
 {
     return options->has_max_error || options->max_error > 0.0;

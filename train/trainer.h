@@ -23,16 +23,18 @@
  * parameter; then the gradient's memory is reused. Before the first update, the plan checks the
  * loss and allocates what the updates need. If an operator fails later, for example for lack of
  * memory, only some parameters have been updated; the message says so, and the trainer rejects
- * further steps. A large weight gradient of a fully connected layer is computed in slices; each
- * slice updates its part of the weight before the next slice is computed. With AVX-512, slices do
- * not change any bit of the result; on other machines, the order of sums at the edges of tiles may
- * differ. With update_apart, max_norm or parallel, or if a parameter is not f32 or has gaps in
- * memory, the plan returns all gradients, and all parameters are updated after it.
+ * further steps. With update_apart, max_norm or parallel, or if a parameter is not f32 or has gaps
+ * in memory, the plan returns all gradients, and all parameters are updated after it.
+ *
+ * If a linear layer has at most 64 rows of input, a large gradient of its weight is computed in
+ * tiles or slices, and each of them updates its part of the weight before the next one is computed.
+ * With AVX-512, this does not change any bit of the result; on other machines, the order of sums at
+ * the edges of tiles may differ.
  *
  * With a memory_limit, as few activations as necessary are released after the forward pass and
- * recomputed during the backward pass, with the same operators, so the results have the same bits.
- * Only results of batch norms, activations, sums, pooling and similar operators whose operands are
- * still stored can be recomputed. */
+ * recomputed during the backward pass (gradient checkpointing), with the same operators, so the
+ * results have the same bits. Only results of batch norms, activations, sums, pooling and similar
+ * operators whose operands are still stored can be recomputed. */
 #ifndef TESSERA_TRAIN_TRAINER_H
 #define TESSERA_TRAIN_TRAINER_H
 

@@ -24,7 +24,8 @@ status_t minilm_split(context_t *ctx, module_t *model, int n_front, module_t **o
 
 /* Maps sentences to ids, like BERT's lower-case tokenizer. vocab.txt has a word, or a piece of one,
  * on each line; the line number is its id. Text is split at blanks and punctuation, lower-cased and
- * stripped of accents; each word is then split into the longest pieces in the vocabulary.
+ * stripped of accents; each word is then split into the longest pieces in the vocabulary
+ * (WordPiece).
  *
  * Accents are removed from letters U+00C0 to U+017F (Latin-1 Supplement, Latin Extended-A), and
  * combining accents U+0300 to U+036F are removed. Unlike Python's wordpiece, this one leaves other

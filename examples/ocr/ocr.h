@@ -1,4 +1,4 @@
-/* Reads text in pictures with rapidocr's networks: one finds the lines of text, the other reads a
+/* Reads text in images with rapidocr's networks: one finds the lines of text, the other reads a
  * line. Lines must be horizontal; rapidocr itself also turns other lines. */
 #ifndef EXAMPLES_OCR_H
 #define EXAMPLES_OCR_H
@@ -34,7 +34,7 @@ status_t picture_tensor(context_t *ctx, const picture_t *picture, const box_t *p
 
 #define DETECT_MAX 256 /* maximum number of boxes; more are ignored */
 
-/* Loads and freezes the network, for pictures of any size. */
+/* Loads and freezes the network, for images of any size. */
 status_t detect_load(context_t *ctx, const char *path, module_t **out_model);
 
 /* Finds the boxes of lines, sorted from top to bottom and, within a row, from left to right. */

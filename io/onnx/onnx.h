@@ -88,7 +88,7 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
  * store (docs/store.md), the first run of the result adds it to the store. Later calls for the same
  * bytes and the same options map it from there, in any process: they import nothing and pack no
  * weights, and the module computes the same bits. The counters models_imported and models_mapped
- * tell which of the two happened.
+ * show which of the two happened.
  *
  * Errors as in onnx_load and freeze. A model that the store has is not imported, so nothing is
  * reported for it. */

@@ -1,8 +1,9 @@
 /* Writes a conversation as the text that a chat model was trained on.
  *
- * GGUF files have the form of this text as a program in the language Jinja. Tessera does not run
- * it: it knows what the programs of SmolLM2, Qwen 2.5 and 3, Llama 3 to 3.3, Gemma 1 to 3, Phi 3 to
- * 4, LFM2, MiMo and plain ChatML write, and recognises them by a hash. Others are UNSUPPORTED. */
+ * A GGUF file contains the form of this text as a template in the language Jinja. Tessera does not
+ * run templates: it recognises those of SmolLM2, Qwen 2.5 and 3, Llama 3 to 3.3, Gemma 1 to 3, Phi
+ * 3 to 4, LFM2, MiMo and plain ChatML by their hashes, and writes the same text. Others are
+ * UNSUPPORTED. */
 #ifndef TESSERA_IO_TEXT_CHAT_H
 #define TESSERA_IO_TEXT_CHAT_H
 

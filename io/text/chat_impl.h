@@ -4,10 +4,10 @@
 
 #include "io/text/chat.h"
 
-/* What becomes of a system message. */
+/* How a system message is written. */
 typedef enum chat_system {
     SYSTEM_MESSAGE, /* it is written like other messages */
-    SYSTEM_IF_ANY,  /* likewise, unless it is empty */
+    SYSTEM_IF_ANY,  /* written like other messages, unless it is empty */
     SYSTEM_HEADED,  /* always written, after a header */
     SYSTEM_FOLDED,  /* its text begins the first message of the user */
     SYSTEM_DROPPED,

@@ -15,7 +15,7 @@
  *   copy        both formats are the same; only the type may differ
  *   weight      only weights have one of the formats: blocked, with inner blocks in two dimensions
  *               or in dimension a, with a not outermost, or with inner blocks and dimensions out of
- *               order; winograd and packed kinds; compensation; in 0.x, names with both o and i
+ *               order; Winograd and packed kinds; compensation; in 0.x, names with both o and i
  *   activation  otherwise, if one format is row-major: a tensor enters or leaves a chosen format
  *   mismatch    otherwise: two formats that were chosen differ
  *

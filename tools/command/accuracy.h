@@ -1,4 +1,4 @@
-/* Measures what a narrower dtype changes: errors of layers, and differences of outputs. */
+/* Measures the effect of a lower precision: errors of layers, and differences of outputs. */
 #ifndef TESSERA_TOOLS_COMMAND_ACCURACY_H
 #define TESSERA_TOOLS_COMMAND_ACCURACY_H
 

@@ -1,4 +1,4 @@
-/* Draws pictures with Graphviz's command `dot`. */
+/* Draws graphs with Graphviz's command `dot`. */
 #ifndef TESSERA_TOOLS_COMMAND_SVG_H
 #define TESSERA_TOOLS_COMMAND_SVG_H
 

@@ -40,7 +40,8 @@ bool session_find_mode(const char *command, const char *spec, const char *text,
 /* Returns the mode that is closest to a misspelt name, or NULL. */
 const char *session_nearest_mode(const char *name);
 
-/* Has an ONNX file loaded as a frozen module if the command runs it in mode frozen only. */
+/* Sets the options so that an ONNX file is loaded as a frozen module, if the command runs it in
+ * mode frozen only. */
 void session_only_mode(session_options_t *options, run_mode_t mode);
 
 /* Creates the context, loads the model and fills its inputs. session_prepare then prepares the
