@@ -76,9 +76,9 @@ void program_release(program_t *program);
 /* Returns the program's plans one after another: `at` counts from 0; NULL after the last plan. */
 plan_t *program_plan(const program_t *program, int at);
 
-/* Lets all plans share arenas; returns the bytes that the plans and the graph own; returns the
- * largest arena of a plan. */
+/* Lets all plans share arenas. */
 void program_share_arenas(program_t *program, arenas_t *arenas);
+/* The bytes that the plans and the graph own, and those of the largest arena of a plan. */
 size_t program_own_bytes(const program_t *program);
 size_t program_run_bytes(const program_t *program);
 
