@@ -219,6 +219,7 @@ NB_MODULE(_native, m)
           nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
           "Loads a model from a .tessera file. is_copied: copies the constants instead of mapping\n"
           "the file. is_unchecked: does not compare the constants with their checksums.");
+    add_language_model(m);
     m.def("counters", dict_of_counters, nb::sig("def counters() -> dict[str, typing.Any]"),
           "Returns this thread's counters since it started or called reset_counters. \"reorders\"\n"
           "and \"copies\" are dicts by cause; the others are numbers.");

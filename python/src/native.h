@@ -219,3 +219,8 @@ class Model
         false; // the first variant only describes inputs and outputs: no import has succeeded yet
     std::vector<nb::str> input_names_, output_names_;
 };
+
+// ---- language models ----
+
+// Adds the class NativeLanguageModel.
+void add_language_model(nb::module_ &m);

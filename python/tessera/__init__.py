@@ -23,12 +23,13 @@ from ._native import load_onnx as _load_onnx
 from ._native import load_tessera as _load_tessera
 from .errors import Cancelled, Corrupt, Error, FileError, InvalidArgument, LimitReached
 from .errors import OutOfMemory, Unsupported
+from .language import LanguageModel
 from .settings import settings_of as _settings_of
 from .session import InferenceSession, RunOptions, SessionOptions
 
 __all__ = [
     "Cancelled", "Corrupt", "Error", "FileError", "InferenceSession", "InvalidArgument",
-    "LimitReached", "Model", "OutOfMemory", "RunOptions", "SessionOptions", "Unsupported", "Value", "__version__", "audit", "compile",
+    "LanguageModel", "LimitReached", "Model", "OutOfMemory", "RunOptions", "SessionOptions", "Unsupported", "Value", "__version__", "audit", "compile",
     "count_reorders", "counters", "isa", "load", "load_bytes", "onednn_version", "reset_counters",
 ]  # fmt: skip
 
@@ -44,8 +45,9 @@ def load(
     limit_bytes: int | None = None,
     limit_seconds: float | None = None,
     limit_iterations: int | None = None,
-) -> Model:
-    """Loads an .onnx file and freezes it, or maps a .tessera file.
+    context: int | None = None,
+) -> Model | LanguageModel:
+    """Loads an .onnx file and freezes it, maps a .tessera file, or loads a .gguf file.
 
     threads: number of threads for operators; None: TESSERA_THREADS, else the number of cores.
     dtype: "bf16" computes products and the operators after them in bf16, with sums in f32; inputs
@@ -61,6 +63,8 @@ def load(
     limit of all loops in a call; exceeding them raises LimitReached. None: TESSERA_LIMIT_MEMORY,
     TESSERA_LIMIT_TIME and TESSERA_LIMIT_ITERATIONS.
 
+    context: tokens that a sequence of a .gguf file may have; None: the model's number, at most 4096.
+
     Raises FileError; Corrupt; or Unsupported, whose message lists all unknown operators.
     """
     if isinstance(path, (bytes, bytearray, memoryview)):
@@ -68,6 +72,12 @@ def load(
     path = os.fspath(path)
     dtype, shapes = _check_dtype(dtype), _check_shapes(shapes)
     settings = _settings_of(threads, limit_bytes, limit_seconds, limit_iterations)
+    if path.endswith(".gguf"):
+        if shapes is not None or dtype is not None or copied or unchecked:
+            raise InvalidArgument(f"{path}: a .gguf file takes only threads, limits and context")
+        return LanguageModel(path, settings, 0 if context is None else operator.index(context))
+    if context is not None:
+        raise InvalidArgument(f"{path}: context applies only to .gguf files")
     if path.endswith(".tessera"):
         if shapes is not None or dtype is not None:
             raise InvalidArgument(f"{path}: shapes and dtype apply only to .onnx files")
