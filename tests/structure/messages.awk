@@ -38,6 +38,9 @@ function scan(line,    i, c, two, end) {
             i = closing(line, i, c)
         } else if (c ~ /[ \t]/) {
             continue
+        } else if (has_text && match(substr(line, i), /^PRI[diouxX][0-9]+/)) {
+            text = text "d" # a conversion from inttypes.h
+            i += RLENGTH - 1
         } else {
             flush()
             # The first text after FAIL or REQUIRE is a message.
