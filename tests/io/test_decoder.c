@@ -331,8 +331,9 @@ static void wrong_calls_are_refused(void **state)
     generator_destroy(generator);
 }
 
-/* Replaces a text of a file by another one of the same length. */
-static void write_changed(const char *from, const char *to, const char *path)
+/* Replaces n bytes of a file. */
+static void write_changed_bytes(size_t n_changed, const char *from, const char *to,
+                                const char *path)
 {
     static char bytes[65536];
     FILE *file = fopen(FOLDER "decoder_llama.gguf", "rb");
@@ -340,13 +341,62 @@ static void write_changed(const char *from, const char *to, const char *path)
     const size_t n = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     size_t at = 0;
-    while (at + strlen(from) < n && memcmp(bytes + at, from, strlen(from)) != 0) at++;
-    assert_true(at + strlen(from) < n);
-    memcpy(bytes + at, to, strlen(to));
+    while (at + n_changed < n && memcmp(bytes + at, from, n_changed) != 0) at++;
+    assert_true(at + n_changed < n);
+    memcpy(bytes + at, to, n_changed);
     file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, n, file), n);
     fclose(file);
+}
+
+/* Replaces a string by another one of the same length. */
+static void write_changed(const char *from, const char *to, const char *path)
+{
+    write_changed_bytes(strlen(from), from, to, path);
+}
+
+/* The key, the type u32 (4) and the number of a value of the metadata. */
+#define PAIRS(n) "dimension_count\4\0\0\0" n "\0\0\0"
+
+static void sizes_that_do_not_fit_are_refused(void **state)
+{
+    static const struct {
+        const char *length, *message;
+    } cases[] = {{PAIRS("\17"), "rotary embedding of 15 elements in heads of 16"},
+                 {PAIRS("\22"), "rotary embedding of 18 elements in heads of 16"},
+                 {PAIRS("\10"), "rope_freqs.weight is not f32[4]"}};
+    context_t *ctx = fixture_context(state);
+    char path[256];
+    snprintf(path, sizeof path, "%s/a.gguf", scratch);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gguf_t *file = NULL;
+        module_t *model = NULL;
+        write_changed_bytes(sizeof PAIRS("\20") - 1, PAIRS("\20"), cases[i].length, path);
+        CHECK_OK(ctx, gguf_open(ctx, path, &file));
+        CHECK_FAILS(ctx, decoder_create(ctx, file, NULL, &model), STATUS_CORRUPT, cases[i].message);
+        gguf_close(file);
+    }
+}
+
+static void methods_count_their_tensors(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    gguf_t *file = NULL;
+    module_t *model = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    int n = 1;
+    CHECK_OK(ctx, gguf_open(ctx, FOLDER "decoder_llama.gguf", &file));
+    CHECK_OK(ctx, decoder_create(ctx, file, NULL, &model));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 32), &x));
+    CHECK_FAILS(ctx, module_forward(ctx, model, x, &y), STATUS_INVALID_ARGUMENT,
+                "forward: 1 tensors are given, it takes");
+    const tensor_t *in[] = {x};
+    CHECK_FAILS(ctx, module_call_tensors(ctx, model, "blk.0.forward", 1, in, &n, &y),
+                STATUS_INVALID_ARGUMENT, "a layer takes 5 tensors, 1 are given");
+    tensor_release(x);
+    module_release(model);
+    gguf_close(file);
 }
 
 static void files_without_a_tensor_are_refused(void **state)
@@ -425,6 +475,8 @@ int main(void)
         TEST(steps_need_no_more_memory),
         TEST(wrong_calls_are_refused),
         TEST(files_without_a_tensor_are_refused),
+        TEST(sizes_that_do_not_fit_are_refused),
+        TEST(methods_count_their_tensors),
         TEST(tokens_are_drawn_by_their_probabilities),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
