@@ -120,7 +120,7 @@ KERNEL_INLINE void multiply_group(const grouped_t *g, int bits, int n_rows, cons
     vector_t sums[MOST_SUMS], rest;
     KERNEL_UNROLL
     for (int s = 0; s < n_rows * n_sums; s++)
-        sums[s] = s % n_sums == 0 ? starts[s / n_sums] - (vector_t){0} : (vector_t){0};
+        sums[s] = (vector_t){0} + (s % n_sums == 0 ? starts[s / n_sums] : 0.0f);
     for (int64_t c = 0; c < n; c += per, words += WORD_BYTES, x += per * n_rows) {
         const vector_u32_t loaded = load_words(words, v);
         __builtin_prefetch(words + AHEAD);

@@ -43,6 +43,7 @@ static struct {
     parallel_t *parallel;
     safetensors_t *safetensors;
     gguf_t *gguf;
+    generator_t *generator;
     tokenizer_t *tokenizer;
     file_mapping_t *mapping;
     file_writer_t *writer;
@@ -255,6 +256,8 @@ void objects_make(void)
     safetensors_open(ctx, "net.safetensors", &made.safetensors);
     make_gguf();
     make_tokenizer();
+    generator_create(ctx, TESSERA_SOURCE_DIR "/tests/io/decoder_llama.gguf",
+                     &(generator_options_t){.capacity = 8}, &made.generator);
     file_map(ctx, "net.safetensors", &made.mapping);
     file_write_begin(ctx, "written", &made.writer);
     made.text.ctx = ctx;
@@ -341,6 +344,7 @@ static void *pick_pointer(const char *type, unsigned choice)
         {"safetensors_t *", made.safetensors},
         {"gguf_t *", made.gguf},
         {"tokenizer_t *", made.tokenizer},
+        {"generator_t *", made.generator},
         {"chat_message_t *", messages},
         {"file_mapping_t *", made.mapping},
         {"file_writer_t *", made.writer},

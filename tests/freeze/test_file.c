@@ -269,8 +269,8 @@ static void a_machine_is_added_once(void **state)
     context_t *ctx = fixture_context(state);
     module_t *frozen = NULL, *reference = NULL;
     CHECK_OK(ctx, context_set_threads(ctx, 2));
-    save(ctx, net_grouped, &frozen);
-    save(ctx, net_grouped, &reference); /* another module with 2 threads */
+    save(ctx, net_residual, &frozen);
+    save(ctx, net_residual, &reference); /* another module with 2 threads */
     module_release(frozen);
     (void)reorders_of_loading(ctx, 1, reference);
     assert_int_equal(count_machines(PATH), 1);

@@ -39,6 +39,7 @@ static prepared_t *choose(context_t *ctx, const opdef_t *op, const void *attrs,
     if (strcmp(prepared_kernel(prepared), "depthwise") == 0 ||
         strcmp(prepared_kernel(prepared), "pointwise") == 0 ||
         strcmp(prepared_kernel(prepared), "rows") == 0 ||
+        strcmp(prepared_kernel(prepared), "taps_blocks") == 0 ||
         strcmp(prepared_kernel(prepared), "winograd_training") == 0)
         return prepared; /* Tessera's own kernels */
     assert_string_equal(prepared_kernel(prepared), "onednn");
