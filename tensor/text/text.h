@@ -30,8 +30,8 @@ void text_append(text_t *text, const char *format, ...) TESSERA_API(text_append)
 void text_append_quoted(text_t *text, const char *string) TESSERA_API(text_append_quoted);
 
 /* Copies a string for a terminal or a log. Control characters (except newline and tab) and bytes
- * that are not UTF-8 become escapes, such as `\x1b`. Writes at most `room` bytes, including the zero
- * byte, and cuts the rest. Returns the full length, as snprintf does. */
+ * that are not UTF-8 become escapes, such as `\x1b`. Writes at most `room` bytes, including the
+ * zero byte, and cuts the rest. Returns the full length, as snprintf does. */
 size_t text_escape(const char *string, char *out, size_t room) TESSERA_API(text_escape);
 
 /* Appends the shortest decimal text from which the same number can be read, always with a point or
