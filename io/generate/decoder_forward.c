@@ -1,4 +1,4 @@
-/* What a decoder computes: C methods of the model and of its layers, traced to a graph. */
+/* The C methods of a decoder and of its layers. Tracing turns them into graphs. */
 #include <stdio.h>
 
 #include "io/generate/decoder_impl.h"

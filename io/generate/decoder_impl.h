@@ -1,4 +1,4 @@
-/* What the files of io/generate share.
+/* Declarations that the files of io/generate share.
  *
  * This folder runs language models: their modules, sampling, and text from a prompt. */
 #ifndef TESSERA_IO_GENERATE_DECODER_IMPL_H

@@ -71,7 +71,7 @@ static int64_t find_largest(int64_t n, const candidate_t *candidates)
 }
 
 /* Pops the candidates that may be chosen. They are then at the end of the heap, in reverse order.
- * Returns their number. */
+ * Returns their number. If all may be chosen, pops none, because their order does not matter. */
 static int64_t take(const sampling_t *s, candidate_t *heap, int64_t n)
 {
     int64_t n_taken = 0;
@@ -79,12 +79,10 @@ static int64_t take(const sampling_t *s, candidate_t *heap, int64_t n)
     const double top_p = s->top_p > 0.0 ? s->top_p : 1.0;
     const double largest = (double)heap[0].logit;
     double all = 0.0, sum = 0.0;
-    if (limit < n) {
-        while (n_taken < limit) pop(heap, n - n_taken++);
-        for (int64_t i = n - n_taken; i < n; i++) all += exp((double)heap[i].logit - largest);
-    } else {
-        for (int64_t i = 0; i < n; i++) all += exp((double)heap[i].logit - largest);
-    }
+    if (limit == n && top_p == 1.0 && s->min_p == 0.0) return n;
+    while (limit < n && n_taken < limit) pop(heap, n - n_taken++);
+    for (int64_t i = limit < n ? n - limit : 0; i < n; i++)
+        all += exp((double)heap[i].logit - largest);
     for (int64_t i = 0; i < limit; i++) {
         if (i >= n_taken) pop(heap, n - n_taken++);
         const double p = exp((double)heap[n - 1 - i].logit - largest);
@@ -102,14 +100,15 @@ int64_t sampler_choose(const sampling_t *sampling, int64_t n, const float *logit
         penalise(sampling->repeat_penalty, n_recent, recent, candidates);
     if (sampling->temperature == 0.0) return find_largest(n, candidates);
     for (int64_t i = n / 2 - 1; i >= 0; i--) sink(candidates, n, i);
+    const double largest = (double)candidates[0].logit;
     const int64_t n_taken = take(sampling, candidates, n);
     const candidate_t *last = candidates + n - 1;
     double sum = 0.0;
     for (int64_t i = 0; i < n_taken; i++)
-        sum += exp((double)(last[-i].logit - last[0].logit) / sampling->temperature);
+        sum += exp(((double)last[-i].logit - largest) / sampling->temperature);
     double target = uniform * sum;
     for (int64_t i = 0; i < n_taken; i++) {
-        target -= exp((double)(last[-i].logit - last[0].logit) / sampling->temperature);
+        target -= exp(((double)last[-i].logit - largest) / sampling->temperature);
         if (target < 0.0) return last[-i].token;
     }
     return last[0].token;

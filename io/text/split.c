@@ -99,7 +99,7 @@ static status_t compile(context_t *ctx, struct splitter *splitter, const char *p
     pcre2_compile_context_free(settings);
     if (code == NULL) return fail_memory(ctx);
     splitter->codes[splitter->n++] = code;
-    /* Where the system forbids generated code, PCRE2 interprets the expression. */
+    /* PCRE2 interprets the expression if the system forbids generated code (SELinux may). */
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
     return splitter->is_refused ? fail_memory(ctx) : STATUS_OK;
 }

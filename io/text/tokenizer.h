@@ -54,7 +54,7 @@ status_t tokenizer_encode(context_t *ctx, const tokenizer_t *tokenizer, const ch
 
 /* ---- tokens to text ---- */
 
-/* What decoding in parts remembers. Start with zeros. */
+/* State of decoding in parts. Fill it with zeros before the first part. */
 typedef struct tokenizer_stream {
     char bytes[4]; /* the beginning of a character whose other bytes belong to the next tokens */
     int n_bytes;

@@ -226,7 +226,7 @@ static status_t read_types(context_t *ctx, tokenizer_t *tokenizer, const gguf_t 
     return STATUS_OK;
 }
 
-/* Of tokens with the same text, the last one is found. */
+/* Adds a token to the index of texts. It replaces an earlier token with the same text. */
 static status_t index_token(context_t *ctx, tokenizer_t *tokenizer, token_t *token)
 {
     const uint64_t hash = hash_bytes(token->text, token->n_bytes, 0);

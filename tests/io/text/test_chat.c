@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/text/chat_impl.h"
+#include "tests/support/lines.h"
 
 #define SMOLLM2 TESSERA_SOURCE_DIR "/build/models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -15,21 +16,6 @@ enum { MAX_LINE = 4096, MAX_MESSAGES = 8, N_TEMPLATES = 19, N_CONVERSATIONS = 12
 static char lines[MAX_MESSAGES][MAX_LINE];
 static chat_message_t messages[MAX_MESSAGES];
 static int n_messages;
-
-/* Reads a line, and turns \x0a into the byte. */
-static bool read_line(FILE *file, char *line)
-{
-    if (fgets(line, MAX_LINE, file) == NULL) return false;
-    char *to = line;
-    for (const char *at = line; *at != '\0' && *at != '\n'; to++) {
-        unsigned byte = (unsigned char)*at;
-        const bool is_escaped = at[0] == '\\' && at[1] == 'x' && sscanf(at + 2, "%2x", &byte) == 1;
-        *to = (char)byte;
-        at += is_escaped ? 4 : 1;
-    }
-    *to = '\0';
-    return true;
-}
 
 static void add_message(const char *line)
 {
@@ -50,7 +36,7 @@ static void conversations_are_written_as_by_jinja(void **state)
     int n_templates = 0, n = 0;
     FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/io/text/chat_values.txt", "r");
     assert_non_null(file);
-    while (read_line(file, line)) {
+    while (lines_read(file, MAX_LINE, line)) {
         text_t text = text_begin(ctx);
         if (line[0] == '@') {
             known = chat_find_name(line + 2);

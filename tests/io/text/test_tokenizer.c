@@ -13,6 +13,7 @@
 #include "graph/ir/graph.h"
 #include "io/text/tokenizer.h"
 #include "module/layers/layers.h"
+#include "tests/support/lines.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/text/"
 #define SMOLLM2 TESSERA_SOURCE_DIR "/build/models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -140,21 +141,6 @@ static void check_text(context_t *ctx, const tokenizer_t *tokenizer, const char 
     text_clear(&whole);
 }
 
-/* Reads a line, and turns \x0a into the byte. False at the end of the file. */
-static bool read_line(FILE *file, char *line)
-{
-    if (fgets(line, MAX_LINE, file) == NULL) return false;
-    char *to = line;
-    for (const char *at = line; *at != '\0' && *at != '\n'; to++) {
-        unsigned byte = (unsigned char)*at;
-        const bool is_escaped = at[0] == '\\' && at[1] == 'x' && sscanf(at + 2, "%2x", &byte) == 1;
-        *to = (char)byte;
-        at += is_escaped ? 4 : 1;
-    }
-    *to = '\0';
-    return true;
-}
-
 /* Checks the strings of one vocabulary. */
 static void check_strings(context_t *ctx, const tokenizer_t *tokenizer, const char *name,
                           const char *way, bool is_reversible)
@@ -166,13 +152,13 @@ static void check_strings(context_t *ctx, const tokenizer_t *tokenizer, const ch
     FILE *file = fopen(FOLDER "token_ids.txt", "r");
     assert_non_null(file);
     snprintf(wanted, sizeof wanted, "@ %s %s", name, way);
-    while (read_line(file, line)) {
+    while (lines_read(file, MAX_LINE, line)) {
         if (line[0] == '@') is_ours = strcmp(line, wanted) == 0;
         if (!is_ours || line[0] != '=') continue;
         strcpy(string, line + 2);
-        assert_true(read_line(file, line));
+        assert_true(lines_read(file, MAX_LINE, line));
         check_ids(ctx, tokenizer, string, false, line);
-        assert_true(read_line(file, line));
+        assert_true(lines_read(file, MAX_LINE, line));
         check_ids(ctx, tokenizer, string, true, line);
         if (is_reversible) check_text(ctx, tokenizer, string);
         n++;
