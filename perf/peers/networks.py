@@ -1,5 +1,6 @@
 """PyTorch networks with random weights, for comparison with peers. The designs are torchvision's. A
 network of the same name in Tessera's zoo has the same layers."""
+import attention_networks
 import torch
 from torch import nn
 
@@ -147,29 +148,136 @@ def densenet121():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n, 1000))
 
 
-def encoder():
-    layer = nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True, norm_first=True)
-    stack = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
-    for parameter in stack.parameters():
-        if parameter.dim() > 1:  # identical layers would be exported as one
-            nn.init.normal_(parameter, std=0.02)
-    return stack
+class Gate(nn.Module):
+    """Squeeze and excitation with a hard sigmoid."""
+
+    def __init__(self, n, n_inner):
+        super().__init__()
+        self.body = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(n, n_inner, 1), nn.ReLU(inplace=True),
+                                  nn.Conv2d(n_inner, n, 1), nn.Hardsigmoid(inplace=True))
+
+    def forward(self, x):
+        return x * self.body(x)
 
 
-class VisionTransformer(nn.Module):
-    """ViT-B/16."""
+class MobileBlock3(nn.Module):
+    def __init__(self, n_in, n_out, kernel, stride, hidden, has_gate, act):
+        super().__init__()
+        layers = conv_norm(n_in, hidden, 1, act=act) if hidden != n_in else []
+        layers += conv_norm(hidden, hidden, kernel, stride, hidden, act)
+        if has_gate:
+            layers.append(Gate(hidden, (hidden // 4 + 4) // 8 * 8))
+        self.body = nn.Sequential(*layers, *conv_norm(hidden, n_out, 1))
+        self.adds = stride == 1 and n_in == n_out
+
+    def forward(self, x):
+        return x + self.body(x) if self.adds else self.body(x)
+
+
+def mobilenet_v3():
+    """MobileNetV3-Large."""
+    layers, n_in = conv_norm(3, 16, 3, 2, act=nn.Hardswish), 16
+    for kernel, hidden, n_out, has_gate, act, stride in (
+            (3, 16, 16, False, nn.ReLU, 1), (3, 64, 24, False, nn.ReLU, 2), (3, 72, 24, False, nn.ReLU, 1),
+            (5, 72, 40, True, nn.ReLU, 2), (5, 120, 40, True, nn.ReLU, 1), (5, 120, 40, True, nn.ReLU, 1),
+            (3, 240, 80, False, nn.Hardswish, 2), (3, 200, 80, False, nn.Hardswish, 1),
+            (3, 184, 80, False, nn.Hardswish, 1), (3, 184, 80, False, nn.Hardswish, 1),
+            (3, 480, 112, True, nn.Hardswish, 1), (3, 672, 112, True, nn.Hardswish, 1),
+            (5, 672, 160, True, nn.Hardswish, 2), (5, 960, 160, True, nn.Hardswish, 1),
+            (5, 960, 160, True, nn.Hardswish, 1)):
+        layers.append(MobileBlock3(n_in, n_out, kernel, stride, hidden, has_gate, act))
+        n_in = n_out
+    layers += conv_norm(160, 960, 1, act=nn.Hardswish)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(960, 1280), nn.Hardswish(),
+                         nn.Dropout(0.2), nn.Linear(1280, 1000))
+
+
+class NormOfChannels(nn.LayerNorm):
+    """Layer norm over the channels of images."""
+
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class ConvNextBlock(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.mix = nn.Conv2d(n, n, 7, padding=3, groups=n)
+        self.body = nn.Sequential(nn.LayerNorm(n, eps=1e-6), nn.Linear(n, 4 * n), nn.GELU(), nn.Linear(4 * n, n))
+        self.scale = nn.Parameter(torch.rand(n, 1, 1))
+
+    def forward(self, x):
+        return x + self.scale * self.body(self.mix(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def convnext_t():
+    """ConvNeXt-T."""
+    layers, n_in = [nn.Conv2d(3, 96, 4, 4), NormOfChannels(96, eps=1e-6)], 96
+    for width, n in ((96, 3), (192, 3), (384, 9), (768, 3)):
+        if width != n_in:
+            layers += [NormOfChannels(n_in, eps=1e-6), nn.Conv2d(n_in, width, 2, 2)]
+        layers += [ConvNextBlock(width) for _ in range(n)]
+        n_in = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), NormOfChannels(768, eps=1e-6), nn.Flatten(),
+                         nn.Linear(768, 1000))
+
+
+class CrossStage(nn.Module):
+    """Half of the channels go through residual blocks; then both halves are joined."""
+
+    def __init__(self, n_in, n_out, n, adds):
+        super().__init__()
+        half = n_out // 2
+        self.enter = nn.Sequential(*conv_norm(n_in, half, 1, act=nn.SiLU))
+        self.pass_by = nn.Sequential(*conv_norm(n_in, half, 1, act=nn.SiLU))
+        self.blocks = nn.ModuleList(nn.Sequential(*conv_norm(half, half, 1, act=nn.SiLU),
+                                                  *conv_norm(half, half, 3, act=nn.SiLU)) for _ in range(n))
+        self.leave = nn.Sequential(*conv_norm(n_out, n_out, 1, act=nn.SiLU))
+        self.adds = adds
+
+    def forward(self, x):
+        y = self.enter(x)
+        for block in self.blocks:
+            y = y + block(y) if self.adds else block(y)
+        return self.leave(torch.cat([y, self.pass_by(x)], 1))
+
+
+class Detector(nn.Module):
+    """Designed as YOLOv5n: three scales, boxes of 85 numbers for three anchors at each position."""
 
     def __init__(self):
         super().__init__()
-        self.patches = nn.Conv2d(3, 768, 16, 16)
-        self.token = nn.Parameter(torch.randn(1, 1, 768))
-        self.places = nn.Parameter(torch.randn(1, 197, 768))
-        self.encoder, self.norm, self.head = encoder(), nn.LayerNorm(768), nn.Linear(768, 1000)
+
+        def down(n_in, n_out, kernel=3):
+            return nn.Sequential(*conv_norm(n_in, n_out, kernel, 2, act=nn.SiLU))
+
+        def narrow(n_in, n_out):
+            return nn.Sequential(*conv_norm(n_in, n_out, 1, act=nn.SiLU))
+
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 6, 2, 2, bias=False), nn.BatchNorm2d(16), nn.SiLU(),
+                                  down(16, 32), CrossStage(32, 32, 1, True), down(32, 64), CrossStage(64, 64, 2, True))
+        self.middle = nn.Sequential(down(64, 128), CrossStage(128, 128, 3, True))
+        self.deep = nn.Sequential(down(128, 256), CrossStage(256, 256, 1, True))
+        self.pool_in, self.pool_out = narrow(256, 128), narrow(512, 256)
+        self.narrow = nn.ModuleList((narrow(256, 128), narrow(128, 64)))
+        self.up = nn.ModuleList((CrossStage(256, 128, 1, False), CrossStage(128, 64, 1, False)))
+        self.down = nn.ModuleList((down(64, 64), down(128, 128)))
+        self.join = nn.ModuleList((CrossStage(128, 128, 1, False), CrossStage(256, 256, 1, False)))
+        self.heads = nn.ModuleList(nn.Conv2d(n, 255, 1) for n in (64, 128, 256))
 
     def forward(self, x):
-        x = self.patches(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.places
-        return self.head(self.norm(self.encoder(x))[:, 0])
+        fine = self.stem(x)
+        middle = self.middle(fine)
+        pools = [self.pool_in(self.deep(middle))]
+        for _ in range(3):
+            pools.append(nn.functional.max_pool2d(pools[-1], 5, 1, 2))
+        deep = self.narrow[0](self.pool_out(torch.cat(pools, 1)))
+        twice = lambda y: nn.functional.interpolate(y, scale_factor=2.0, mode="nearest")
+        middle = self.narrow[1](self.up[0](torch.cat([twice(deep), middle], 1)))
+        made = [self.up[1](torch.cat([twice(middle), fine], 1))]
+        for step, join, y in zip(self.down, self.join, (middle, deep)):
+            made.append(join(torch.cat([step(made[-1]), y], 1)))
+        return torch.cat([head(y).flatten(2) for head, y in zip(self.heads, made)], 2).sigmoid()
 
 
 class Recurrent(nn.Module):
@@ -212,6 +320,6 @@ def small_steps():
 
 
 NETWORKS = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "alexnet": alexnet, "vgg16": vgg16,
-            "resnext50": resnext50, "densenet121": densenet121, "vit_b16": VisionTransformer,
-            "encoder": encoder, "lstm": Recurrent, "unet": UNet, "efficientnet_b0": efficientnet_b0,
-            "small_steps": small_steps}
+            "resnext50": resnext50, "densenet121": densenet121, "lstm": Recurrent, "unet": UNet,
+            "efficientnet_b0": efficientnet_b0, "mobilenet_v3": mobilenet_v3, "convnext_t": convnext_t,
+            "detector": Detector, "small_steps": small_steps, **attention_networks.NETWORKS}

@@ -22,12 +22,29 @@ NETWORKS = {
     "lstm": [64, 256],
     "unet": [3, 256, 256],
     "efficientnet_b0": [3, 224, 224],
+    "mobilenet_v3": [3, 224, 224],
+    "convnext_t": [3, 224, 224],
+    "swin_t": [3, 224, 224],
+    "detector": [3, 320, 320],
+    "whisper_tiny": [80, 3000],
+    "minilm_16": [16, 384],
+    "minilm_256": [256, 384],
     "small_steps": [32, 14, 14],
 }
 
 
 def network_file(name, batch):
     return os.path.join(PEERS, "%s.%d.onnx" % (name, batch))
+
+
+def input_file(name, key):
+    return os.path.join(PEERS, "%s.%s.npy" % (name, key))
+
+
+def random_input(sizes):
+    import numpy
+
+    return numpy.random.default_rng(0).standard_normal(sizes, numpy.float32)
 
 
 def install():
