@@ -149,7 +149,8 @@ static status_t try_pair(context_t *ctx, const search_t *search, const candidate
                    (search->flops > 0.0 ? choose_padded_share(&choice.dst) : 1.0);
     double bytes = (double)info_bytes(&choice.src) + (double)info_bytes(&choice.dst);
     double weight = problem.weight != NULL ? (double)info_bytes(&choice.weight) : 0.0;
-    choice.cost = cost_layer(ctx, implementation, search->flops * share, bytes, weight);
+    choice.cost = cost_layer(ctx, implementation, search->flops * share, bytes, weight) +
+                  cost_windows(ctx, implementation, &problem);
     choice.total = choice.cost + cost_reorder(call->in[0], &choice.src);
     choice.packs_again = packs_again(call, base, &choice);
     *out_choice = choice;

@@ -241,7 +241,8 @@ static status_t try_formats(context_t *ctx, const search_t *search, const candid
     double share = choose_padded_share(&choice.src) * choose_padded_share(&choice.dst);
     double bytes = (double)info_bytes(&choice.src) + (double)info_bytes(&choice.dst);
     share *= slowness(implementation, &choice.src);
-    choice.cost = cost_run(ctx, implementation, search->flops * share, bytes);
+    choice.cost = cost_run(ctx, implementation, search->flops * share, bytes) +
+                  cost_windows(ctx, implementation, &problem);
     choice.total = choice.cost + cost_reorder(call->in[0], is_data ? &choice.dst : &choice.src);
     if (!is_data) choice.total += cost_reorder(call->in[1], &choice.dst);
     *out_choice = choice;

@@ -81,6 +81,27 @@ double cost_layer(const context_t *ctx, const char *implementation, double flops
     return read + APART * (call_ns(implementation) + flops / (limits.flops * context_threads(ctx)));
 }
 
+double cost_windows(const context_t *ctx, const char *implementation,
+                    const onednn_problem_t *problem)
+{
+    const tensor_info_t *weight = problem->weight;
+    const bool is_convolution = problem->kind == ONEDNN_CONVOLUTION ||
+                                problem->kind == ONEDNN_DECONVOLUTION;
+    if (!is_convolution || !has(implementation, ":gemm")) return 0.0;
+    const bool is_forward = problem->kind == ONEDNN_CONVOLUTION;
+    const tensor_info_t *image = is_forward ? problem->src : problem->dst;
+    const tensor_info_t *positions = is_forward ? problem->dst : problem->src;
+    double elements = (double)image->sizes[0] * (double)image->sizes[1], window = 1.0;
+    for (int i = 2; i < image->rank; i++) {
+        elements *= (double)positions->sizes[i];
+        window *= (double)problem->kernel[i - 2];
+    }
+    const double groups = weight->rank > image->rank ? (double)weight->sizes[0] : 1.0;
+    const double calls = groups * (double)image->sizes[0] * CALL_NS;
+    const double bytes = window > 1.0 ? 2.0 * sizeof(float) * elements * window : 0.0;
+    return (calls + bytes / cost_limits().cached) / context_threads(ctx);
+}
+
 double cost_reorder(const tensor_info_t *from, const tensor_info_t *to)
 {
     if (format_same(&from->format, &to->format, from->sizes)) return 0.0;

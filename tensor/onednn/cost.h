@@ -9,6 +9,7 @@
 
 #include "tensor/context.h"
 #include "tensor/info.h"
+#include "tensor/onednn/problem.h"
 
 /* Peak speed of the machine, in bytes and operations per nanosecond. The values were measured with
  * perf/limits once for each instruction set, so that the same model gets the same choices on all
@@ -32,6 +33,11 @@ double cost_run(const context_t *ctx, const char *implementation, double flops, 
 /* The same plus the cost of reading a weight of weight_bytes. */
 double cost_layer(const context_t *ctx, const char *implementation, double flops, double bytes,
                   double weight_bytes);
+
+/* What a convolution by matrix products ("gemm") takes in addition: for each group of each image,
+ * it copies all windows into a matrix, and calls the product once. 0 for other implementations. */
+double cost_windows(const context_t *ctx, const char *implementation,
+                    const onednn_problem_t *problem);
 
 /* Cost of reordering a tensor from one format to the other; 0 if both have the same bytes. */
 double cost_reorder(const tensor_info_t *from, const tensor_info_t *to);
