@@ -1,12 +1,13 @@
-/* Depthwise convolution with kernels of 3x3 or 5x5, and convolution in small groups of `group`
+/* Depthwise convolution with kernels of 3x3, 5x5 or 7x7, and convolution in small groups of `group`
  * adjacent channels, with as many outputs as inputs:
  *
  *   out[n][c][p][q] = act(bias[c] + sum(j,r,s) x[n][c / group * group + j][p*stride+r-top]
  *                                               [q*stride+s-left] * weight[c][j][r][s])
  *
- * Activations are in blocks of the ISA's lanes, [N][C / lanes][H][W][lanes], the weight is
- * [C / lanes][R][S][group][lanes]. The last block of each is padded with zeros; padded channels of
- * the result are act(0). */
+ * Activations are in blocks of the ISA's lanes, [N][C / lanes][H][W][lanes], or if is_last in
+ * channels last, [N][H][W][C], where C is a multiple of the lanes. The weight is
+ * [C / lanes][R][S][group][lanes]. The last block is padded with zeros; padded channels of the
+ * result are act(0). */
 #ifndef TESSERA_KERNELS_CONV_DEPTHWISE_IMPL_H
 #define TESSERA_KERNELS_CONV_DEPTHWISE_IMPL_H
 
@@ -17,9 +18,10 @@
 #include "kernels/isa_impl.h"
 
 typedef struct depthwise {
-    int kernel; /* 3 or 5 */
-    int stride; /* 1 or 2 */
-    int group;  /* 1; or for 3x3 also 2, 4, 8 and multiples of the lanes */
+    int kernel;   /* 3, 5 or 7 */
+    int stride;   /* 1 or 2 */
+    int group;    /* 1; or for 3x3 also 2, 4, 8 and multiples of the lanes */
+    bool is_last; /* channels last; only if group is 1 and finish is NULL */
     int64_t n_images, n_channels;
     int64_t height, width;         /* size of x */
     int64_t out_height, out_width; /* elements outside x are zero */

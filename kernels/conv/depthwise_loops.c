@@ -7,7 +7,7 @@
 #include "kernels/vector_impl.h"
 
 #define TILE 7 /* divides the sides of common images: 112, 56, 28, 14, 7 */
-#define MAX_KERNEL 5
+#define MAX_KERNEL 7
 #define AHEAD (4 * TILE) /* cache lines are prefetched for so many results later */
 #define MAX_SPAN ((TILE - 1) * 2 + MAX_KERNEL)
 
@@ -24,6 +24,7 @@ typedef struct shape {
     int kernel, stride;
     int lanes;      /* lanes of a block that belong to one group; at most all lanes */
     int64_t inputs; /* inputs of a group */
+    int64_t step;   /* elements from one column of an image to the next */
 } shape_t;
 
 /* The columns of x that TILE results of a row read. */
@@ -53,7 +54,7 @@ KERNEL_INLINE void add_row(shape_t shape, columns_t columns, const float *x, con
         for (int i = 0; i < span; i++) {
             const int64_t at = columns.left + i;
             const bool is_there = columns.is_inside || (at >= 0 && at < columns.width);
-            source[i] = is_there ? vector_load_once(x + i * KERNEL_LANES) : (vector_t){0};
+            source[i] = is_there ? vector_load_once(x + i * shape.step) : (vector_t){0};
             if (shape.lanes > 1) source[i] = vector_pick(source[i], input);
         }
         KERNEL_UNROLL
@@ -70,13 +71,13 @@ KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shap
                             columns_t columns, int64_t q, int n)
 {
     vector_t sums[TILE];
-    float *out = row->out + q * KERNEL_LANES;
+    float *out = row->out + q * shape.step;
     KERNEL_UNROLL
-    for (int t = 0; t < TILE; t++) __builtin_prefetch(out + (AHEAD + t) * KERNEL_LANES, 1);
+    for (int t = 0; t < TILE; t++) __builtin_prefetch(out + (AHEAD + t) * shape.step, 1);
     KERNEL_UNROLL
     for (int t = 0; t < TILE; t++) sums[t] = row->bias;
     for (int r = row->first; r < row->last; r++) {
-        const float *x = pointer_apart(row->x + (r * d->width + columns.left) * KERNEL_LANES);
+        const float *x = pointer_apart(row->x + (r * d->width + columns.left) * shape.step);
         const float *weight = row->weight + r * shape.kernel * shape.inputs * KERNEL_LANES;
         for (int64_t j = 0; j < shape.inputs; j += shape.lanes) {
             add_row(shape, columns, x, weight + j * KERNEL_LANES, sums);
@@ -90,11 +91,11 @@ KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shap
     }
     if (columns.is_inside) {
         KERNEL_UNROLL
-        for (int t = 0; t < TILE; t++) vector_store(sums[t], out + t * KERNEL_LANES);
+        for (int t = 0; t < TILE; t++) vector_store(sums[t], out + t * shape.step);
     } else {
         KERNEL_UNROLL
         for (int t = 0; t < TILE; t++)
-            if (t < n) vector_store(sums[t], out + t * KERNEL_LANES);
+            if (t < n) vector_store(sums[t], out + t * shape.step);
     }
 }
 
@@ -127,15 +128,21 @@ KERNEL_INLINE void sum_rows(const depthwise_t *d, shape_t shape, const depthwise
     for (int64_t block = part->first_block; block < part->last_block; block++) {
         const int64_t plane = part->image * n_blocks + block;
         const int64_t source = plane - (of_group > 1 ? block % of_group : 0);
+        const float *x = d->is_last ? d->x + part->image * d->height * d->width * shape.step +
+                                          block * KERNEL_LANES
+                                    : d->x + source * d->height * d->width * KERNEL_LANES;
+        float *out = d->is_last ? d->out + part->image * d->out_height * d->out_width * shape.step +
+                                      block * KERNEL_LANES
+                                : d->out + plane * d->out_height * d->out_width * KERNEL_LANES;
         row_t row = {.weight = d->weight + block * weights,
                      .bias = load_bias(d, block * KERNEL_LANES)};
         for (int64_t p = part->first; p < part->last; p++) {
             const int64_t top = p * shape.stride - d->top, below = d->height - top;
             const int kernel = shape.kernel;
-            row.x = d->x + (source * d->height + top) * d->width * KERNEL_LANES;
+            row.x = x + top * d->width * shape.step;
             row.first = top < 0 ? (int)(top < -kernel ? kernel : -top) : 0;
             row.last = below < kernel ? (int)(below < 0 ? 0 : below) : kernel;
-            row.out = d->out + (plane * d->out_height + p) * d->out_width * KERNEL_LANES;
+            row.out = out + p * d->out_width * shape.step;
             sum_row(d, &row, shape);
             if (d->finish != NULL) d->finish(d->user, row.out, d->out_width * KERNEL_LANES);
         }
@@ -145,24 +152,37 @@ KERNEL_INLINE void sum_rows(const depthwise_t *d, shape_t shape, const depthwise
 KERNEL_INLINE void choose_group(const depthwise_t *d, int stride, const depthwise_part_t *part)
 {
     switch (d->group) {
-    case 1: sum_rows(d, (shape_t){3, stride, 1, 1}, part); break;
-    case 2: sum_rows(d, (shape_t){3, stride, 2, 2}, part); break;
-    case 4: sum_rows(d, (shape_t){3, stride, 4, 4}, part); break;
+    case 2: sum_rows(d, (shape_t){3, stride, 2, 2, KERNEL_LANES}, part); break;
+    case 4: sum_rows(d, (shape_t){3, stride, 4, 4, KERNEL_LANES}, part); break;
 #if KERNEL_LANES > 8
-    case 8: sum_rows(d, (shape_t){3, stride, 8, 8}, part); break;
+    case 8: sum_rows(d, (shape_t){3, stride, 8, 8, KERNEL_LANES}, part); break;
 #endif
-    default: sum_rows(d, (shape_t){3, stride, KERNEL_LANES, d->group}, part); break;
+    default: sum_rows(d, (shape_t){3, stride, KERNEL_LANES, d->group, KERNEL_LANES}, part); break;
+    }
+}
+
+KERNEL_INLINE void choose_kernel(const depthwise_t *d, int stride, int64_t step,
+                                 const depthwise_part_t *part)
+{
+    switch (d->kernel) {
+    case 3: sum_rows(d, (shape_t){3, stride, 1, 1, step}, part); break;
+    case 5: sum_rows(d, (shape_t){5, stride, 1, 1, step}, part); break;
+    default: sum_rows(d, (shape_t){7, stride, 1, 1, step}, part); break;
     }
 }
 
 void KERNEL_NAME(depthwise)(const depthwise_t *d, const depthwise_part_t *part)
 {
-    if (d->kernel == 3 && d->stride == 1)
+    if (d->group > 1 && d->stride == 1)
         choose_group(d, 1, part);
-    else if (d->kernel == 3)
+    else if (d->group > 1)
         choose_group(d, 2, part);
+    else if (d->is_last && d->stride == 1)
+        choose_kernel(d, 1, d->n_channels, part);
+    else if (d->is_last)
+        choose_kernel(d, 2, d->n_channels, part);
     else if (d->stride == 1)
-        sum_rows(d, (shape_t){5, 1, 1, 1}, part);
+        choose_kernel(d, 1, KERNEL_LANES, part);
     else
-        sum_rows(d, (shape_t){5, 2, 1, 1}, part);
+        choose_kernel(d, 2, KERNEL_LANES, part);
 }

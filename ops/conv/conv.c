@@ -379,6 +379,8 @@ static const char *const cases_2d[] = {
     "(f32[1,31,9,9], f32[31,1,3,3], f32[31]) groups=31 padding=[1,1] stride=[2,2] "
     "post=[\"relu\",\"linear(2,1)\"]",
     "(f32[1,17,7,7], f32[17,1,5,5], none) groups=17 padding=[2,2] post=[\"hardswish\"]",
+    "(f32[2,32,9,8], f32[32,1,7,7], f32[32]) groups=32 padding=[3,3] post=[\"clamp(0,6)\"]",
+    "(f32[1,17,10,9], f32[17,1,7,7], none) groups=17 padding=[3,3] stride=[2,2] post=[\"gelu\"]",
     "(f32[2,36,9,8], f32[36,4,3,3], f32[36]) groups=9 padding=[1,1] post=[\"clamp(0,6)\"]",
     "(f32[1,34,11,15], f32[34,2,3,3], none) groups=17 padding=[1,1] stride=[2,2] "
     "post=[\"hardswish\"]",

@@ -1,6 +1,7 @@
 /* Depthwise convolutions, and convolutions in small groups, with our own kernel for blocks of
- * channels as wide as a vector. The weight has format Abcd16a if depthwise, as in oneDNN's kernels,
- * otherwise Acdb16a. Files can store both formats, and other kernels can reorder them. */
+ * channels as wide as a vector; depthwise ones also in channels last. The weight has format Abcd16a
+ * if depthwise, as in oneDNN's kernels, otherwise Acdb16a. Files can store both formats, and other
+ * kernels can reorder them. */
 #include <math.h>
 #include <string.h>
 
@@ -51,8 +52,8 @@ static const char *check_windows(const op_call_t *call)
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *weight = call->in[WEIGHT];
     const int64_t kernel = weight->sizes[2];
-    if ((kernel != 3 && kernel != 5) || weight->sizes[3] != kernel)
-        return "kernels of 3 by 3 and 5 by 5 only";
+    if ((kernel != 3 && kernel != 5 && kernel != 7) || weight->sizes[3] != kernel)
+        return "kernels of 3 by 3, 5 by 5 and 7 by 7 only";
     if (attrs->stride[0] != attrs->stride[1] || attrs->stride[0] > 2)
         return "strides of 1 and 2 only";
     if (attrs->dilation[0] != 1 || attrs->dilation[1] != 1) return "no dilation";
@@ -98,6 +99,18 @@ static double share_of_peak(const op_call_t *call)
     return is_strided ? 0.35 : 0.6;
 }
 
+/* The kernel reads channels last if no part of a vector is padding, and if clamping is all that
+ * follows, because other post-ops need adjacent results. */
+static bool reads_last(const op_call_t *call, const prepared_t *prepared, int lanes)
+{
+    const format_t own = info_tag(call->in[X]), last = format_channels_last(4);
+    const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
+    float lower, upper;
+    return is_depthwise(call) && call->in[X]->sizes[1] % lanes == 0 &&
+           format_same(&own, &last, call->in[X]->sizes) &&
+           (post->n == 0 || (post->n == 1 && post_is_clamp(&post->op[0], &lower, &upper)));
+}
+
 static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const char *name)
 {
@@ -105,11 +118,13 @@ static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *p
     if (reason != NULL) return prepared_decline(prepared, "%s: %s", name, reason);
     const int lanes = isa_lanes(isa_best());
     const format_t blocks = format_channel_blocks(4, lanes), own = info_tag(call->in[X]);
+    const format_t wanted = reads_last(call, prepared, lanes) ? format_channels_last(4) : blocks;
     const tensor_info_t *weight = call->in[WEIGHT];
-    if (!format_same(&own, &blocks, call->in[X]->sizes))
-        return prepared_decline(prepared, "%s: channels in blocks of %d only", name, lanes);
-    TRY(accept_format(call, prepared, X, &blocks));
-    TRY(accept_out(call, prepared, 0, &blocks));
+    if (!format_same(&own, &wanted, call->in[X]->sizes))
+        return prepared_decline(prepared, "%s: channels in blocks of %d, or all of them last", name,
+                                lanes);
+    TRY(accept_format(call, prepared, X, &wanted));
+    TRY(accept_out(call, prepared, 0, &wanted));
     prepared->in[WEIGHT] = blocked_weight(weight, lanes);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, weight->sizes);
     const double flops = 2.0 * (double)info_numel(&call->out[0]) *
@@ -145,6 +160,7 @@ static status_t conv_depthwise_run(context_t *ctx, const prepared_t *prepared, v
     depthwise_t d = {.kernel = (int)prepared->in[WEIGHT].sizes[3],
                      .stride = (int)attrs->stride[0],
                      .group = (int)prepared->in[WEIGHT].sizes[1],
+                     .is_last = prepared->out[0].format.n_blocks == 0,
                      .n_images = x->sizes[0],
                      .n_channels = x->sizes[1],
                      .height = x->sizes[2],

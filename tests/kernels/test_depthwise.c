@@ -18,6 +18,14 @@ typedef struct problem {
     double *sums; /* expected sums */
 } problem_t;
 
+/* Offset of element i of a channel in x or the result. */
+static int64_t offset(const depthwise_t *d, int64_t plane, int lanes, int64_t n, int64_t c,
+                      int64_t i)
+{
+    return d->is_last ? (n * plane + i) * d->n_channels + c
+                      : blocks_at(d->n_channels, plane, lanes, n, c, i);
+}
+
 /* Fills with random numbers. Channels that pad x and the weight to blocks are zero. */
 static void fill(const depthwise_t *d, const problem_t *p, int lanes)
 {
@@ -27,7 +35,7 @@ static void fill(const depthwise_t *d, const problem_t *p, int lanes)
     for (int64_t n = 0; n < d->n_images; n++)
         for (int64_t c = 0; c < d->n_channels; c++)
             for (int64_t i = 0; i < plane; i++)
-                p->x[blocks_at(d->n_channels, plane, lanes, n, c, i)] = blocks_draw();
+                p->x[offset(d, plane, lanes, n, c, i)] = blocks_draw();
     for (int64_t c = 0; c < d->n_channels; c++) {
         p->bias[c] = blocks_draw();
         for (int64_t i = 0; i < window * d->group; i++)
@@ -45,8 +53,7 @@ static double add_group(const depthwise_t *d, int lanes, int64_t n, int64_t c, i
     const int64_t first = c / d->group * d->group;
     double sum = 0.0;
     for (int j = 0; j < d->group; j++)
-        sum += (double)
-                   d->x[blocks_at(d->n_channels, d->height * d->width, lanes, n, first + j, at)] *
+        sum += (double)d->x[offset(d, d->height * d->width, lanes, n, first + j, at)] *
                d->weight[blocks_at(d->n_channels, n_elements, lanes, 0, c, element * d->group + j)];
     return sum;
 }
@@ -88,27 +95,30 @@ static void check(const depthwise_t *d, const problem_t *p, int lanes, const cha
         for (int64_t c = 0; c < d->n_channels; c++)
             for (int64_t i = 0; i < plane; i++) {
                 const double sum = *sums++;
-                const float given = d->out[blocks_at(d->n_channels, plane, lanes, n, c, i)];
+                const float given = d->out[offset(d, plane, lanes, n, c, i)];
                 if (!(fabs(given - sum) <= 60.0 * d->group * FLT_EPSILON))
-                    fail_msg("%s: kernel %d, stride %d, groups of %d, %lld channels, %lld by %lld: "
-                             "channel %lld, element %lld is %g, not %g",
+                    fail_msg("%s: kernel %d, stride %d, groups of %d, %lld channels%s, %lld by "
+                             "%lld: channel %lld, element %lld is %g, not %g",
                              what, d->kernel, d->stride, d->group, (long long)d->n_channels,
-                             (long long)d->height, (long long)d->width, (long long)c, (long long)i,
-                             (double)given, sum);
+                             d->is_last ? " last" : "", (long long)d->height, (long long)d->width,
+                             (long long)c, (long long)i, (double)given, sum);
             }
     const int64_t n_blocks = (d->n_channels + lanes - 1) / lanes;
     assert_true(d->out[d->n_images * n_blocks * plane * lanes] == AFTER);
 }
 
-static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int group, int64_t height,
-                    int64_t width, int kind)
+static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int group, int kernel,
+                    int64_t height, int64_t width, int kind)
 {
     static const int threads[] = {1, 2, 5};
-    const int kernel = (kind & 1) != 0 ? 5 : 3, stride = (kind & 2) != 0 ? 2 : 1;
-    const int64_t pad = (kind & 4) != 0 ? kernel / 2 : 0, lanes = isa_lanes(isa);
+    const int stride = (kind & 1) != 0 ? 2 : 1;
+    const int64_t pad = (kind & 2) != 0 ? kernel / 2 : 0, lanes = isa_lanes(isa);
+    const bool is_last = (kind & 4) != 0;
+    if (is_last && (group > 1 || n_channels % lanes != 0)) return;
     depthwise_t d = {.kernel = kernel,
                      .stride = stride,
                      .group = group,
+                     .is_last = is_last,
                      .n_images = n_channels % 2 + 1,
                      .n_channels = n_channels,
                      .height = height,
@@ -123,7 +133,7 @@ static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int group
                      .is_clamped = kind % 5 < 2,
                      .lower = kind % 5 == 0 ? 0.0f : -0.25f,
                      .upper = kind % 5 == 0 ? (float)INFINITY : 0.5f,
-                     .finish = kind % 4 == 1 ? twice : NULL,
+                     .finish = kind % 4 == 1 && !is_last ? twice : NULL,
                      .out = p->out};
     if (height + 2 * pad < kernel || width + 2 * pad < kernel) return;
     fill(&d, p, (int)lanes);
@@ -135,14 +145,13 @@ static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int group
 }
 
 /* Runs sizes smaller than a tile, as large, and of several tiles. Heights and widths differ. */
-static void run_sides(const problem_t *p, isa_t isa, int64_t n_channels, int group, int first_kind,
-                      int kind_step)
+static void run_sides(const problem_t *p, isa_t isa, int64_t n_channels, int group, int kernel)
 {
     static const int64_t sides[] = {1, 2, 3, 5, 7, 8, 11, 14, 23};
     for (size_t h = 0; h < sizeof sides / sizeof *sides; h++)
-        for (int kind = first_kind; kind < 8; kind += kind_step)
-            run_one(p, isa, n_channels, group, sides[h], sides[(h * 5 + (size_t)n_channels) % 9],
-                    kind);
+        for (int kind = 0; kind < 8; kind++)
+            run_one(p, isa, n_channels, group, kernel, sides[h],
+                    sides[(h * 5 + (size_t)n_channels) % 9], kind);
 }
 
 static problem_t *make(void)
@@ -168,12 +177,13 @@ static void drop(problem_t *p)
 static void every_set_gives_the_sums(void **state)
 {
     (void)state;
-    static const int64_t channels[] = {1, 3, 7, 16, 17, 31, 40};
+    static const int64_t channels[] = {1, 3, 7, 16, 17, 31, 32, 40};
     problem_t *p = make();
     for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         if (!isa_has(isa)) continue;
         for (size_t c = 0; c < sizeof channels / sizeof *channels; c++)
-            run_sides(p, isa, channels[c], 1, 0, 1);
+            for (int kernel = 3; kernel <= 7; kernel += 2)
+                run_sides(p, isa, channels[c], 1, kernel);
     }
     drop(p);
 }
@@ -190,7 +200,7 @@ static void every_set_gives_the_sums_of_groups(void **state)
     for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         if (!isa_has(isa)) continue;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            run_sides(p, isa, cases[i].channels, cases[i].group, 0, 2); /* kernels of 3 */
+            run_sides(p, isa, cases[i].channels, cases[i].group, 3);
     }
     drop(p);
 }
