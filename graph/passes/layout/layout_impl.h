@@ -87,6 +87,7 @@ void layout_problem_release(layout_problem_t *problem);
  *   -              no way
  *   d              a dense way
  *   v, w, x        dense views of level 1, 2, 3
+ *   y              a view of a dense tensor in channels last
  *   0, or 03       the requested candidates (0; or 0 and 3)
  *   0:winograd_4   also the kernel, if estimates did not choose it; with names_kernels, wherever
  *                  kernels compete

@@ -55,8 +55,10 @@ static bool gives_weight_gradient(const graph_node_t *node)
 static const layout_asked_t asked_dense = {-1, -1, -1};
 /* Some ways read views without a copy: dense inputs with the strides that their producers make.
  * Ways of level 1 read a view, those of level 2 a view of a view, those of level 3 deeper ones.
- * Level 0: no views. */
+ * Level 0: no views. LEVEL_LAST: the way is a view of a dense tensor in channels last, which a
+ * producer with blocked formats can make. A permute of it may be row-major. */
 #define MAX_LEVEL 3
+#define LEVEL_LAST 4
 
 static layout_asked_t ask_views(int level)
 {
@@ -134,7 +136,8 @@ static const tensor_info_t *find_view(const layout_search_t *search, value_t val
     for (int w = 0; w < site->n_ways; w++) {
         const tensor_info_t *out = &site->ways[w]->out[layout_output_of(site, value)];
         const int has = level_of(site->asked[w]);
-        if (out->layout != LAYOUT_DENSE || (has == 0 && info_is_contiguous(out))) continue;
+        const bool is_view = has > 0 && has <= MAX_LEVEL;
+        if (out->layout != LAYOUT_DENSE || (!is_view && info_is_contiguous(out))) continue;
         if (has <= best_level || (has >= level && level < MAX_LEVEL)) continue;
         best = out;
         best_level = has;
@@ -158,6 +161,24 @@ static status_t add_view_way(context_t *ctx, const layout_search_t *search, layo
     return has_view ? add_way(ctx, site, shown, NULL, ask_views(level)) : STATUS_OK;
 }
 
+/* For a view of an image that its producer can make in other formats, adds the way that reads it in
+ * channels last. */
+static status_t add_last_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
+                             const tensor_info_t *infos)
+{
+    const value_t value = site->node->inputs[0];
+    const int maker = value < 0 ? -1 : search->site_of_value[value];
+    if ((site->node->op->traits & TRAIT_VIEW) == 0 || site->node->op->preference != OP_DENSE ||
+        maker < 0 || search->sites[maker].node->op->preference == OP_DENSE || infos[0].rank < 3)
+        return STATUS_OK;
+    tensor_info_t shown[OP_MAX_INPUTS];
+    for (int i = 0; i < site->node->n_inputs; i++) shown[i] = infos[i];
+    const format_t last = format_channels_last(infos[0].rank);
+    const tensor_info_t blocked = info_mkldnn(&infos[0], &last);
+    shown[0] = choose_as_dense(&blocked);
+    return add_way(ctx, site, shown, NULL, ask_views(LEVEL_LAST));
+}
+
 static status_t list_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                           const tensor_info_t *infos)
 {
@@ -178,7 +199,7 @@ static status_t list_ways(context_t *ctx, const layout_search_t *search, layout_
         TRY(add_way(ctx, site, infos, candidates, asked_dense));
     for (int level = 1; level <= MAX_LEVEL; level++)
         TRY(add_view_way(ctx, search, site, infos, level));
-    return STATUS_OK;
+    return add_last_way(ctx, search, site, infos);
 }
 
 /* Parses the digit of a candidate; -1 if there is none. */
@@ -212,7 +233,7 @@ static status_t take_way(context_t *ctx, const layout_search_t *search, layout_s
     int n = rank > 0 ? candidates_list(rank, candidates) : 0;
     layout_asked_t asked = asked_dense;
     const bool is_dense = **at == 'd';
-    if (**at >= 'v' && **at < 'v' + MAX_LEVEL) asked = ask_views(**at - 'v' + 1);
+    if (**at >= 'v' && **at < 'v' + LEVEL_LAST) asked = ask_views(**at - 'v' + 1);
     if (is_dense || level_of(asked) > 0) {
         ++*at;
     } else {
@@ -221,7 +242,9 @@ static status_t take_way(context_t *ctx, const layout_search_t *search, layout_s
     }
     if (asked.in >= 0) asked.kernel = read_kernel(site->node->op, at);
     bool is_read = **at == ' ' && (asked.in >= 0 || is_dense || level_of(asked) > 0);
-    if (is_read && level_of(asked) > 0)
+    if (is_read && level_of(asked) == LEVEL_LAST)
+        TRY(add_last_way(ctx, search, site, infos));
+    else if (is_read && level_of(asked) > 0)
         TRY(add_view_way(ctx, search, site, infos, level_of(asked)));
     else if (is_read)
         TRY(add_way(ctx, site, infos, candidates, asked));
@@ -265,7 +288,7 @@ void layout_choice_print(const layout_search_t *search, bool names_kernels, text
         if (site->n_ways == 0)
             text_append(text, "-");
         else if (asked->in < 0)
-            text_append(text, "%c", "dvwx"[level_of(*asked)]);
+            text_append(text, "%c", "dvwxy"[level_of(*asked)]);
         else if (asked->second < 0)
             text_append(text, "%d", asked->in);
         else
