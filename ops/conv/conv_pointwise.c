@@ -28,10 +28,10 @@ static bool is_normed(const opdef_t *op)
     return op->n_operands == CONV_NORM_OPERANDS;
 }
 
-/* Minimum number of results in an image. So many results are summed at the same time; with fewer,
- * each addition waits for the one before it. */
-#define LEAST_RESULTS 7
-#define LEAST_INPUTS 32 /* with fewer inputs, storing results dominates; oneDNN stores faster */
+/* With fewer inputs and many results in an image, storing results dominates, and oneDNN stores
+ * faster. */
+#define LEAST_INPUTS 32
+#define MANY_RESULTS 49
 
 /* Measured: sums run at SHARE of the peak (the default estimate is 0.9), and storing a result takes
  * as long as the products with LEAVING input channels. */
@@ -41,14 +41,14 @@ static bool is_normed(const opdef_t *op)
 static const char *check_windows(const op_call_t *call)
 {
     const conv_attrs_t *attrs = call->attrs;
-    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT], *out = &call->out[0];
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
     if (x->rank != 4 || attrs->groups != 1) return "images and one group only";
     if (weight->sizes[2] != 1 || weight->sizes[3] != 1) return "kernels of 1 by 1 only";
     if (attrs->stride[0] != attrs->stride[1] || attrs->stride[0] > 2)
         return "strides of 1 and 2 only";
     for (int i = 0; i < 2; i++)
         if (attrs->padding[i] != 0 || attrs->extra_padding[i] != 0) return "no padding";
-    return out->sizes[2] * out->sizes[3] < LEAST_RESULTS ? "few results" : NULL;
+    return NULL;
 }
 
 /* Reads post-ops from prepared->attrs, because they may have been removed from call->attrs. */
@@ -158,7 +158,8 @@ static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *p
 
 static status_t conv_pointwise_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    if (call->in[X]->rank == 4 && call->in[X]->sizes[1] < LEAST_INPUTS)
+    const tensor_info_t *x = call->in[X], *out = &call->out[0];
+    if (x->rank == 4 && x->sizes[1] < LEAST_INPUTS && out->sizes[2] * out->sizes[3] > MANY_RESULTS)
         return prepared_decline(prepared, "pointwise: few channels");
     return prepare_any(ctx, call, prepared);
 }
