@@ -47,7 +47,7 @@ class WhisperEncoder(nn.Module):
         return self.norm(self.encoder(self.listen(x).transpose(1, 2) + self.places))
 
 
-SIDE = 7  # of Swin's windows
+SIDE = 7  # height and width of Swin's windows
 
 
 class WindowAttention(nn.Module):
