@@ -34,8 +34,8 @@ double cost_run(const context_t *ctx, const char *implementation, double flops, 
 double cost_layer(const context_t *ctx, const char *implementation, double flops, double bytes,
                   double weight_bytes);
 
-/* What a convolution by matrix products ("gemm") takes in addition: for each group of each image,
- * it copies all windows into a matrix, and calls the product once. 0 for other implementations. */
+/* Additional cost of a convolution by matrix products ("gemm"): for each group of each image, it
+ * copies all windows into a matrix, and calls the product once. 0 for other implementations. */
 double cost_windows(const context_t *ctx, const char *implementation,
                     const onednn_problem_t *problem);
 
