@@ -235,6 +235,41 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
     return model;
 }
 
+// Makes a module of one graph method, `forward`, and freezes it.
+static status_t freeze_text(context_t *ctx, const char *text, const datum_t *pool,
+                            module_t **out_frozen)
+{
+    graph_t *graph = nullptr;
+    module_t *module = nullptr;
+    status_t status = graph_parse(ctx, text, pool, &graph);
+    if (status == STATUS_OK) status = graph_verify(ctx, graph);
+    if (status == STATUS_OK) status = module_create(ctx, "Graph", &module);
+    if (status == STATUS_OK) status = graph_set_method(ctx, module, "forward", graph);
+    if (status == STATUS_OK) status = freeze(ctx, module, nullptr, out_frozen);
+    module_release(module);
+    graph_release(graph);
+    return status;
+}
+
+std::unique_ptr<Model> Model::of_graph(const std::string &text, const nb::list &constants,
+                                       const Settings &settings)
+{
+    auto model = std::make_unique<Model>();
+    model->settings_ = settings;
+    context_t *ctx = model->context();
+    const Datum pool = datum_of_object(ctx, constants);
+    module_t *frozen = nullptr;
+    status_t status;
+    {
+        const Unlocked unlocked(ctx);
+        status = freeze_text(ctx, text.c_str(), pool.get(), &frozen);
+    }
+    ModuleOwner owner(frozen);
+    check(ctx, status);
+    model->take({}, std::move(owner));
+    return model;
+}
+
 std::unique_ptr<Model> Model::of_tessera(const std::string &path, const Settings &settings,
                                          bool is_copied, bool is_unchecked)
 {

@@ -215,6 +215,12 @@ NB_MODULE(_native, m)
         "on the named sizes of inputs, such as \"H % 8 == 0\". again: a function that is called\n"
         "with a dict of shapes that the model rejects; it returns bytes, initializers and guards\n"
         "of the same model for these shapes.");
+    m.def("load_graph", &Model::of_graph, nb::arg("text"), nb::arg("constants"),
+          nb::arg("settings"),
+          nb::sig("def load_graph(text: str, constants: list[typing.Any], "
+                  "settings: tuple[int, int, float, int]) -> Model"),
+          "Loads a model from the text of a graph, whose method is `forward`. $n in the text is\n"
+          "constants[n], an array that is not copied.");
     m.def("load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("settings"),
           nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
           "Loads a model from a .tessera file. is_copied: copies the constants instead of mapping\n"

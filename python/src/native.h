@@ -149,6 +149,10 @@ class Model
                                           const nb::dict &shapes, const Settings &settings,
                                           const std::string &dtype, const nb::dict &initializers,
                                           bool is_closed, const nb::list &guards, nb::object again);
+    // Freezes the graph of a text, whose first parameter is the module (graph.h has the grammar).
+    // $n in the text is constants[n], an array that is not copied.
+    static std::unique_ptr<Model> of_graph(const std::string &text, const nb::list &constants,
+                                           const Settings &settings);
     static std::unique_ptr<Model> of_tessera(const std::string &path, const Settings &settings,
                                              bool is_copied, bool is_unchecked);
 

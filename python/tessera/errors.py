@@ -31,3 +31,11 @@ class LimitReached(Error, TimeoutError):
 
 class Corrupt(Error, ValueError):
     """The bytes of a file are not valid in its format."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns the first line of the original cause, which names the operator."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

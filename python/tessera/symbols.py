@@ -131,6 +131,11 @@ class _Writer:
         return [] if expr == sympy.true else [f"{self.truth(expr)} == 1"]
 
 
+def writer_of(names: dict[sympy.Symbol, str], env: Any) -> _Writer:
+    """Returns a writer of sizes, for the names of symbols in a ShapeEnv."""
+    return _Writer(names, env)
+
+
 def _inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     kind = torch.export.graph_signature.InputKind.USER_INPUT
     specs = program.graph_signature.input_specs

@@ -10,7 +10,7 @@ from torch.nn import functional as f
 import tessera
 import tessera.pytorch
 from networks import Function
-from tessera.pytorch import Fallback
+from tessera.backend import Fallback
 
 AUTO = torch.export.Dim.AUTO
 PICTURES = ((2, 3, 64, 48), (1, 3, 24, 40), (3, 3, 8, 8), (2, 3, 40, 72), (1, 3, 104, 16), (2, 3, 8, 56),
