@@ -108,13 +108,17 @@ Framework framework_of(nb::handle array)
 Tensor tensor_of_array(context_t *ctx, nb::handle object)
 {
     Array array;
+    nb::object resolved;
     // PyTorch's conversion to numpy takes a third of the time of DLPack.
     if (framework_of(object) == Framework::torch) {
         PyObject *of_numpy = PyObject_CallMethod(object.ptr(), "numpy", nullptr);
-        if (of_numpy == nullptr)
-            PyErr_Clear(); // a bf16 tensor, or one with a gradient
-        else if (!nb::try_cast(nb::steal(of_numpy), array))
+        if (of_numpy == nullptr) {
+            PyErr_Clear(); // a bf16 tensor, or one with a gradient or the negative bit
+            resolved = object.attr("resolve_neg")();
+            object = resolved;
+        } else if (!nb::try_cast(nb::steal(of_numpy), array)) {
             array = Array();
+        }
     }
     if (!array.is_valid() && nb::try_cast(object, array) && is_backwards(array))
         array = nb::cast<Array>(nb::module_::import_("numpy").attr("ascontiguousarray")(object));

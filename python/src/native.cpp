@@ -107,6 +107,8 @@ int iterations_of(nb::handle object)
 
 NB_MODULE(_native, m)
 {
+    // Dynamo's caches keep models of compiled functions until the process ends.
+    nb::set_leak_warnings(false);
     m.doc() = "The C API, for the Python files of the package tessera.";
     nb::class_<Value>(m, "Value", "An input or output of a model.")
         .def_ro("name", &Value::name, "The name in the model's file.")

@@ -37,7 +37,7 @@ class Fallback(UserWarning):
     """Warns that operators run in PyTorch."""
 
 
-_MAX_LOADS = 32  # of a graph, for sets of sizes; a load takes as long as hundreds of calls
+_MAX_LOADS = 32  # maximum for sets of sizes of a graph; a load takes as long as hundreds of calls
 _MAX_MODELS = 8  # maximum number of models that a graph keeps for sets of sizes
 _MAX_MODULES = 64  # maximum number of modules of one class whose models are kept
 _MAX_WRITES = 2  # a parameter that was written more often is an input, not a constant

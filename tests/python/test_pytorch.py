@@ -411,3 +411,16 @@ def test_parameters_outlive_their_module():
     del network
     gc.collect()
     assert close(model(x), wanted)
+
+
+def test_a_tensor_with_the_negative_bit_keeps_its_sign():
+    x = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert x.is_neg()
+    assert torch.equal(compiles(lambda x: x * 2, x), torch.tensor([-4.0, 8.0]))
+    assert torch.equal(tessera.compile(Function(lambda x: x * 2).eval(), x.clone())(x), x * 2)
+
+
+def test_nothing_is_printed_at_exit():
+    code = "import torch; print(torch.compile(lambda x: x * 2, backend='tessera')(torch.ones(2)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout == "tensor([2., 2.])\n" and "leaked" not in out.stderr
