@@ -215,11 +215,6 @@ struct opdef {
     /* Gradient rule (emitter.h). NULL: the operator has no gradient; requesting one fails with a
      * message that names the operator. */
     const gradient_t *gradient;
-
-    /* Calls for tests and benchmarks, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
-     * padding=[1,1]". Operands are random: "s64[3]<n" means integers in [0, n), "f32[7]+" positive
-     * numbers, "f32[7]*8" numbers multiplied by 8. NULL: none. */
-    const char *const *cases;
 };
 
 /* A call for which a kernel is prepared. Its activations already have the layout `layout`. */

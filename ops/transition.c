@@ -92,14 +92,6 @@ KERNELS(to_mkldnn);
 KERNELS(to_dense);
 KERNELS(reorder);
 
-/* ---- cases ---- */
-
-static const char *const to_mkldnn_cases[] = {"(f32[2,17,3,3])", "(bf16[4])", "(s32[2,3])", NULL};
-static const char *const to_dense_cases[] = {"(f32[2,17,3,3])", "(f64[2,3])", "(f32[])", NULL};
-static const char *const reorder_cases[] = {"(f32[2,17,3,3]) format=\"aBcd16b\"",
-                                            "(f32[2,16,3,3]) format=\"acdb\"",
-                                            "(bf16[2,3]) format=\"ba\"", NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
@@ -111,8 +103,7 @@ const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
                                   .infers_symbols = true,
                                   .kernels = to_mkldnn_kernels,
                                   .spec = transition_spec,
-                                  .gradient = &gradient_same,
-                                  .cases = to_mkldnn_cases};
+                                  .gradient = &gradient_same};
 
 const opdef_t op_def_to_dense = {.name = "to_dense",
                                  .preference = OP_DENSE,
@@ -123,8 +114,7 @@ const opdef_t op_def_to_dense = {.name = "to_dense",
                                  .infers_symbols = true,
                                  .kernels = to_dense_kernels,
                                  .spec = transition_spec,
-                                 .gradient = &gradient_same,
-                                 .cases = to_dense_cases};
+                                 .gradient = &gradient_same};
 
 const opdef_t op_def_reorder = {.name = "reorder",
                                 .preference = OP_PREFERS,
@@ -135,8 +125,7 @@ const opdef_t op_def_reorder = {.name = "reorder",
                                 .infer = infer_reorder,
                                 .kernels = reorder_kernels,
                                 .spec = transition_spec,
-                                .gradient = &gradient_same,
-                                .cases = reorder_cases};
+                                .gradient = &gradient_same};
 
 /* ---- public ---- */
 

@@ -56,7 +56,7 @@ static const activation_t activations[] = {
 #define ONNX(name, first, parameters) #name, parameters
 #define NO_ONNX NULL, NONE
 #define ACTIVATION(name, NAME, layer, parameters, value, loop, terms, reads, gradient, kernels,    \
-                   onnx, ...)                                                                      \
+                   onnx)                                                                           \
     {#name, onnx},
 #define POST_ONLY(...)
 #include "kernels/elementwise/eltwise.def"

@@ -611,42 +611,6 @@ static const kernel_t panels = {
 
 static const kernel_t *const kernels[] = {&attention_stream, &panels, &attention_rows, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {
-    "(f32[2,3,5,8], f32[2,3,7,8], f32[2,3,7,4], none)",
-    "(f32[1,2,37,8], f32[1,2,41,8], f32[1,2,41,33], none)",
-    "(f32[1,2,70,8], f32[1,2,70,8], f32[1,2,70,8], none) is_causal=true",
-    "(f32[2,2,5,7], f32[2,2,3,7], f32[2,2,3,7], none) is_causal=true scale=0.3",
-    "(f32[2,2,5,7]*4, f32[2,2,9,7]*4, f32[2,2,9,5], f32[2,1,5,9])",
-    "(f32[2,2,5,7], f32[2,2,9,7], f32[2,2,9,5], bool[2,1,1,9])",
-    "(f32[2,2,5,7], f32[2,2,9,7], f32[2,2,9,5], bool[5,1]) is_causal=true",
-    "(f32[2,6,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[6,3,5]) enable_gqa=true",
-    "(f32[5,16], f32[7,16], f32[7,31], none)",
-    "(f32[3,1,17], f32[3,40,17], f32[3,40,17], bf16[1,40])",
-    "(bf16[2,2,9,16], bf16[2,2,9,16], bf16[2,2,9,16], none)",
-    "(f16[2,3,8], f16[2,4,8], f16[2,4,8], f16[4]) is_causal=true",
-    "(f64[2,2,4,3], f64[2,2,5,3], f64[2,2,5,2], bool[4,5])",
-    "(f32[2,3,4], f32[2,0,4], f32[2,0,5], none)",
-    "(f32[2,3,0], f32[2,4,0], f32[2,4,5], none)",
-    "(f32[2,0,4], f32[2,3,4], f32[2,3,5], none)",
-    "(f32[2,1,16], f32[2,7,16], f32[2,7,16], none)",
-    "(f32[2,9,7], f32[2,9,7], f32[2,9,5], none) is_causal=true window=3",
-    NULL};
-static const char *const cached_cases[] = {
-    "(f32[2,6,1,64], f32[2,2,300,64], f32[2,2,300,32], none, s64[2]<300) is_causal=true "
-    "enable_gqa=true",
-    "(f32[9,1,16], f32[3,31,16], f32[3,31,80], none, s64[]<31) is_causal=true enable_gqa=true "
-    "window=7 softcap=0.5",
-    "(f32[5,2,32]*4, bf16[1,150,32], bf16[1,150,32], none, s64[]<150) is_causal=true "
-    "enable_gqa=true scale=0.7",
-    "(f32[2,4,45,8], f32[2,2,70,8], f32[2,2,70,8], none, s64[2]<70) is_causal=true "
-    "enable_gqa=true window=11 softcap=2",
-    "(f32[3,5,8], bf16[3,17,8], bf16[3,17,9], none, s64[3]<18)",
-    "(bf16[2,5,16], bf16[2,17,16], bf16[2,17,16], f32[1,17], s64[]<18) is_causal=true",
-    "(f64[2,2,4,3], f64[2,2,5,3], f64[2,2,5,2], none, s64[2]<6) is_causal=true window=2 softcap=1",
-    NULL};
-
 /* ---- definition ---- */
 
 static double flops(const op_call_t *call)
@@ -668,8 +632,7 @@ const opdef_t op_def_scaled_dot_product_attention = {
     .kernels = kernels,
     .spec = spec,
     .flops = flops,
-    .gradient = &attention_gradient,
-    .cases = cases};
+    .gradient = &attention_gradient};
 
 const opdef_t op_def_cached_attention = {.name = "cached_attention",
                                          .preference = OP_DENSE,
@@ -680,8 +643,7 @@ const opdef_t op_def_cached_attention = {.name = "cached_attention",
                                          .infers_symbols = true,
                                          .kernels = kernels,
                                          .spec = spec,
-                                         .flops = flops,
-                                         .cases = cached_cases};
+                                         .flops = flops};
 
 /* ---- public ---- */
 

@@ -200,22 +200,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,3,5,16], f32[5,8], f32[5,8])",
-                                    "(f32[2,3,5,16], f32[2,1,5,8], f32[2,1,5,8]) interleaved=true",
-                                    "(f32[3,7,64], f32[7,17], f32[7,17])",
-                                    "(f32[3,1,31], f32[1,3], f32[1,3]) interleaved=true",
-                                    "(f32[17], f32[8], f32[8])",
-                                    "(bf16[2,5,16], f32[5,8], f32[5,8])",
-                                    "(f16[2,5,16], f16[5,4], f16[5,4]) interleaved=true",
-                                    "(f64[2,5,16], f64[5,8], f64[5,8])",
-                                    "(f32[3,2,70], f32[2,35], f32[2,35]) interleaved=true",
-                                    "(f32[31,9,64], f32[9,32], f32[9,32])",
-                                    "(f32[2,3], f32[0], f32[0])",
-                                    "(f32[0,4], f32[2], f32[2])",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_rotary_embedding = {.name = "rotary_embedding",
@@ -226,8 +210,7 @@ const opdef_t op_def_rotary_embedding = {.name = "rotary_embedding",
                                          .infer = infer,
                                          .infers_symbols = true,
                                          .kernels = kernels,
-                                         .spec = spec,
-                                         .cases = cases};
+                                         .spec = spec};
 
 /* ---- public ---- */
 

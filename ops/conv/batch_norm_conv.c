@@ -125,21 +125,6 @@ static const kernel_t native = {
     .name = "native", .prepare = batch_norm_conv_prepare_native, .run = batch_norm_conv_run_native};
 static const kernel_t *const kernels[] = {&conv_pointwise_normed, &native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {
-    "(f32[2,17,9,8], f32[33,17,1,1], f32[33], f32[17], f32[17], f32[17], f32[17]+) "
-    "activation=\"relu\" post=[\"relu\"]",
-    "(f32[1,130,7,7], f32[32,130,1,1], none, f32[130], f32[130], f32[130], f32[130]+) "
-    "activation=\"relu6\" epsilon=0.001",
-    "(f32[1,48,5,6], f32[16,48,1,1], f32[16], none, none, f32[48], f32[48]+)",
-    "(f32[2,32,5,6], f32[16,32,1,1], f32[16], f32[32], none, f32[32], f32[32]+, f32[2,16,5,6]) "
-    "activation=\"relu\" post=[\"sum\",\"hardswish\"]",
-    "(f32[1,6,9,8], f32[4,3,3,3], f32[4], f32[6], f32[6], f32[6], f32[6]+) groups=2 "
-    "padding=[1,1] stride=[2,2] activation=\"relu\"",
-    "(f32[0,6,9,8], f32[4,6,1,1], f32[4], f32[6], f32[6], f32[6], f32[6]+)",
-    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_batch_norm_conv2d = {
@@ -154,8 +139,7 @@ const opdef_t op_def_batch_norm_conv2d = {
     .infers_symbols = true,
     .kernels = kernels,
     .spec = batch_norm_conv_spec,
-    .flops = ops_flops_of_weight,
-    .cases = cases};
+    .flops = ops_flops_of_weight};
 
 /* ---- public ---- */
 

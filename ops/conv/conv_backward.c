@@ -299,82 +299,6 @@ static const kernel_t *const data_kernels_2d[] = {&conv_winograd_data, &onednn_d
                                                   NULL};
 static const kernel_t *const weight_kernels[] = {&onednn_weight, &native_weight, NULL};
 
-/* ---- cases ---- */
-
-static const char *const data_cases_1d[] = {
-    "(f32[2,5,9], f32[5,3,3]) size=[11]",
-    "(f32[1,32,10], f32[32,16,5]) stride=[2] padding=[2] dilation=[2] size=[20]",
-    "(f32[2,8,9], f32[8,1,3]) padding=[1] groups=8 size=[9]",
-    "(f32[2,12,4], f32[12,2,3]) padding=[1] groups=4 stride=[2] size=[8]",
-    "(f64[1,4,5], f64[4,3,3]) size=[7]",
-    NULL};
-
-static const char *const data_cases_2d[] = {
-    "(f32[3,16,13,11], f32[16,3,3,3]) padding=[1,1] size=[13,11]",
-    "(f32[1,1,5,5], f32[1,1,3,3]) size=[7,7]",
-    "(f32[2,17,4,7], f32[17,7,3,3]) stride=[2,1] padding=[1,0] size=[8,9]",
-    "(f32[1,31,9,9], f32[31,16,1,1]) size=[9,9]",
-    "(f32[3,32,5,5], f32[32,64,1,1]) stride=[2,2] size=[10,10]",
-    "(f32[1,3,9,9], f32[3,17,3,3]) dilation=[2,2] padding=[2,2] size=[9,9]",
-    "(f32[2,32,8,8], f32[32,1,3,3]) padding=[1,1] groups=32 size=[8,8]",
-    "(f32[1,17,4,4], f32[17,1,3,3]) padding=[1,1] groups=17 stride=[2,2] size=[8,8]",
-    "(f32[1,24,6,6], f32[24,3,3,3]) padding=[1,1] groups=4 size=[6,6]",
-    "(f32[1,128,10,10], f32[128,4,3,3]) padding=[1,1] groups=32 size=[10,10]",
-    "(f32[1,8,9,9], f32[8,3,2,2]) padding=[1,1] size=[8,8]",
-    "(f32[1,8,8,8], f32[8,3,2,2]) size=[8,8]",
-    "(bf16[1,16,8,8], bf16[16,16,3,3]) padding=[1,1] size=[8,8]",
-    "(bf16[1,128,6,6], bf16[128,4,3,3]) padding=[1,1] groups=32 size=[6,6]",
-    "(f16[1,4,5,5], f16[4,3,3,3]) size=[7,7]",
-    "(f64[1,4,5,5], f64[4,3,3,3]) size=[7,7]",
-    "(f32[0,4,5,5], f32[4,3,3,3]) size=[7,7]",
-    "(f32[1,48,14,14], f32[48,32,3,3]) padding=[1,1] size=[14,14] algorithm=\"winograd\"",
-    "(f32[2,31,9,11], f32[31,17,3,3]) padding=[1,0] size=[9,13] algorithm=\"winograd_training\"",
-    "(f32[1,33,13,7], f32[33,31,5,5]) padding=[2,2] size=[13,7] algorithm=\"winograd_training\"",
-    "(f32[1,16,9,9], f32[16,16,5,5]) padding=[6,5] size=[1,3] algorithm=\"winograd_training\"",
-    "(f32[1,7,9,9], f32[7,3,5,5]) padding=[2,2] size=[9,9] algorithm=\"winograd_training\"",
-    "(f32[1,48,16,16], f32[48,48,5,5]) padding=[2,2] size=[16,16] "
-    "algorithm=\"winograd_training\"",
-    NULL};
-
-static const char *const data_cases_3d[] = {
-    "(f32[1,8,5,7,6], f32[8,3,3,3,3]) padding=[1,1,1] size=[5,7,6]",
-    "(f32[1,16,3,2,6], f32[16,16,2,3,1]) stride=[1,2,1] size=[4,6,6]",
-    "(f32[1,8,4,5,5], f32[8,2,3,3,3]) padding=[1,1,1] groups=4 size=[4,5,5]",
-    "(f64[1,4,2,5,2], f64[4,3,2,2,2]) padding=[0,1,0] size=[3,4,3]", NULL};
-
-static const char *const weight_cases_1d[] = {
-    "(f32[2,3,11], f32[2,5,9]) size=[3] bias=true",
-    "(f32[1,16,20], f32[1,32,10]) stride=[2] padding=[2] dilation=[2] size=[5]",
-    "(f32[2,8,9], f32[2,8,9]) padding=[1] groups=8 size=[3] bias=true",
-    "(f64[1,3,7], f64[1,4,5]) size=[3] bias=true", NULL};
-
-static const char *const weight_cases_2d[] = {
-    "(f32[3,3,13,11], f32[3,16,13,11]) padding=[1,1] size=[3,3] bias=true",
-    "(f32[1,1,7,7], f32[1,1,5,5]) size=[3,3] bias=true",
-    "(f32[2,7,8,9], f32[2,17,4,7]) stride=[2,1] padding=[1,0] size=[3,3]",
-    "(f32[1,16,9,9], f32[1,31,9,9]) size=[1,1] bias=true",
-    "(f32[3,64,10,10], f32[3,32,5,5]) stride=[2,2] size=[1,1]",
-    "(f32[1,17,9,9], f32[1,3,9,9]) dilation=[2,2] padding=[2,2] size=[3,3] bias=true",
-    "(f32[2,32,8,8], f32[2,32,8,8]) padding=[1,1] groups=32 size=[3,3] bias=true",
-    "(f32[1,17,8,8], f32[1,17,4,4]) padding=[1,1] groups=17 stride=[2,2] size=[3,3]",
-    "(f32[1,12,6,6], f32[1,24,6,6]) padding=[1,1] groups=4 size=[3,3]",
-    "(f32[1,128,10,10], f32[1,128,10,10]) padding=[1,1] groups=32 size=[3,3]",
-    "(f32[1,32,6,6], f32[1,64,6,6]) padding=[1,1] groups=2 size=[3,3] bias=true",
-    "(f32[1,3,8,8], f32[1,8,9,9]) padding=[1,1] size=[2,2]",
-    "(bf16[1,16,8,8], bf16[1,16,8,8]) padding=[1,1] size=[3,3] bias=true",
-    "(bf16[1,128,6,6], bf16[1,128,6,6]) padding=[1,1] groups=32 size=[3,3] bias=true",
-    "(f16[1,3,7,7], f16[1,4,5,5]) size=[3,3] bias=true",
-    "(f64[2,3,7,7], f64[2,4,5,5]) size=[3,3] bias=true",
-    "(f32[0,3,7,7], f32[0,4,5,5]) size=[3,3] bias=true",
-    "(f32[1,32,14,14], f32[1,48,14,14]) padding=[1,1] size=[3,3] algorithm=\"winograd\"",
-    NULL};
-
-static const char *const weight_cases_3d[] = {
-    "(f32[1,3,5,7,6], f32[1,8,5,7,6]) padding=[1,1,1] size=[3,3,3] bias=true",
-    "(f32[1,16,4,6,6], f32[1,16,3,2,6]) stride=[1,2,1] size=[2,3,1]",
-    "(f64[1,3,3,4,3], f64[1,4,2,5,2]) padding=[0,1,0] size=[2,2,2] bias=true",
-    "(f32[1,3,5,7,6], f32[1,8,5,7,6]) padding=[6,1,1] size=[8,3,3] bias=true", NULL};
-
 /* ---- definitions ---- */
 
 /* Like `amplifies` in conv.c, for the same tiles. */
@@ -397,8 +321,7 @@ static double amplifies(const void *attrs)
         .infers_symbols = true,                                                                    \
         .kernels = op_kernels,                                                                     \
         .spec = spec_##what,                                                                       \
-        .amplifies = amplifies,                                                                    \
-        .cases = what##_cases_##n##d}
+        .amplifies = amplifies}
 
 DEFINE(1, data, 1, 0, data_kernels);
 DEFINE(2, data, 1, 0, data_kernels_2d);

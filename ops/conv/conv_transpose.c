@@ -294,45 +294,6 @@ static void conv_transpose_pass(const gradient_call_t *call)
 static const gradient_t gradient = {.pass = conv_transpose_pass,
                                     .reads_in = 1u << X | 1u << WEIGHT};
 
-/* ---- cases ---- */
-
-static const char *const cases_1d[] = {
-    "(f32[2,3,7], f32[3,5,3], f32[5])",
-    "(f32[1,16,9], f32[16,8,4], none) stride=[2] padding=[1] output_padding=[1]",
-    "(f32[2,7,9], f32[7,31,3], f32[31]) stride=[3]",
-    "(f32[1,16,9], f32[16,8,3], none) post=[\"erf\"]",
-    "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2",
-    NULL};
-
-static const char *const cases_2d[] = {
-    "(f32[2,3,5,6], f32[3,7,3,3], f32[7])",
-    "(f32[1,16,6,6], f32[16,32,2,2], f32[32]) stride=[2,2]",
-    "(f32[2,24,5,17], f32[24,1,2,2], f32[1]) stride=[2,2] post=[\"sigmoid\"]",
-    "(f32[1,31,3,7], f32[31,3,2,3], none) stride=[2,3] post=[\"relu\"]",
-    "(f32[1,1,4,3], f32[1,17,4,1], f32[17]) stride=[4,1]",
-    "(f32[1,17,4,5], f32[17,3,3,2], none) stride=[2,1] padding=[1,0] output_padding=[1,0]",
-    "(f32[1,16,5,5], f32[16,16,3,3], f32[16]) padding=[1,1]",
-    "(f32[1,8,5,5], f32[8,4,3,3], f32[4]) dilation=[2,2] padding=[1,1]",
-    "(f32[1,16,5,5], f32[16,2,3,3], f32[8]) groups=4 stride=[2,2]",
-    "(f32[2,32,4,4], f32[32,1,4,4], none) groups=32 stride=[2,2] padding=[1,1]",
-    "(f32[1,1,1,1], f32[1,1,1,1], f32[1])",
-    "(bf16[1,16,5,5], bf16[16,16,3,3], bf16[16])",
-    "(f64[1,3,4,4], f64[3,2,3,3], f64[2]) stride=[2,2] output_padding=[1,1]",
-    "(f32[0,3,5,6], f32[3,7,3,3], none)",
-    "(f32[1,2,4,5], f32[2,3,2,2], none) dilation=[2,3] output_padding=[1,2]",
-    "(f32[1,16,4,4], f32[16,17,2,2], f32[17]) stride=[2,2] post=[\"relu\"]",
-    "(f32[2,3,4,4], f32[3,31,3,3], none, f32[2,31,6,6]) post=[\"sum\",\"sigmoid\"]",
-    "(f32[1,8,4,4], f32[8,7,1,1], none, f32[1,7,4,4], f32[7,1,1]+) post=[\"sub\",\"div\"]",
-    "(f32[1,8,4,4], f32[8,4,3,3], none, f32[1]) groups=2 post=[\"max\",\"hardswish\"]",
-    NULL};
-
-static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5]) stride=[1,2,1]",
-                                       "(f32[1,16,3,3,3], f32[16,16,2,2,2], none) stride=[2,2,2]",
-                                       "(f32[2,3,2,3,5], f32[3,7,3,1,2], f32[7]) stride=[3,1,2]",
-                                       "(f32[1,16,2,3,3], f32[16,8,2,2,2], none) post=[\"erf\"]",
-                                       "(f64[1,3,2,3,3], f64[3,2,2,1,2], f64[2]) stride=[1,2,1]",
-                                       NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(n)                                                                                  \
@@ -349,8 +310,7 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
         .kernels = kernels,                                                                        \
         .spec = conv_transpose_spec,                                                               \
         .flops = ops_flops_of_transposed,                                                          \
-        .gradient = &gradient,                                                                     \
-        .cases = cases_##n##d}
+        .gradient = &gradient}
 
 DEFINE(1);
 DEFINE(2);

@@ -391,28 +391,6 @@ static const kernel_t native = {.name = "native",
                                 .run = expand_depthwise_run_native};
 static const kernel_t *const kernels[] = {&blocks, &native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {
-    "(f32[1,3,8,9], f32[16,3,1,1], f32[16], f32[16,1,3,3], f32[16]) padding=[1,1] "
-    "activation=\"relu6\" post=[\"clamp(0,6)\"]",
-    "(f32[2,24,14,14], f32[40,24,1,1], f32[40], f32[40,1,3,3], none) padding=[1,1] stride=[2,2] "
-    "activation=\"relu\" post=[\"relu\"]",
-    "(f32[1,17,9,7], f32[31,17,1,1], none, f32[31,1,5,5], f32[31]) padding=[2,2] "
-    "activation=\"silu\" post=[\"silu\"]",
-    "(f32[1,16,11,15], f32[64,16,1,1], f32[64], f32[64,1,5,5], f32[64]) padding=[2,2] "
-    "stride=[2,2] activation=\"hardswish\" post=[\"hardswish\",\"linear(2,1)\"]",
-    "(f32[2,7,6,6], f32[17,7,1,1], none, f32[17,1,3,3], none)",
-    "(f32[1,7,6,6], f32[17,7,1,1], f32[17], f32[17,1,3,3], f32[17], f32[1,17,6,6]) padding=[1,1] "
-    "post=[\"sum\",\"relu\"]",
-    "(f32[1,16,5,5], f32[16,16,1,1], f32[16], f32[16,1,3,3], f32[16]) padding=[1,1] "
-    "extra_padding=[-1,1] activation=\"relu\" post=[\"exp\"]",
-    "(f32[1,8,7,7], f32[8,8,1,1], f32[8], f32[8,1,3,2], none) stride=[1,2] activation=\"relu\"",
-    "(f64[1,3,6,6], f64[7,3,1,1], f64[7], f64[7,1,3,3], f64[7]) padding=[1,1] "
-    "activation=\"relu6\"",
-    "(f32[0,3,7,7], f32[4,3,1,1], none, f32[4,1,3,3], none)",
-    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_expand_depthwise = {
@@ -426,5 +404,4 @@ const opdef_t op_def_expand_depthwise = {
     .infers_symbols = true,
     .kernels = kernels,
     .spec = expand_depthwise_spec,
-    .flops = expand_depthwise_flops,
-    .cases = cases};
+    .flops = expand_depthwise_flops};

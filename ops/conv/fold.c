@@ -221,37 +221,6 @@ static const kernel_t native_bias = {
     .name = "native", .prepare = fold_prepare_bias, .run = fold_run_bias};
 static const kernel_t *const bias_kernels[] = {&native_bias, NULL};
 
-/* ---- cases ---- */
-
-static const char *const weight_cases[] = {"(f32[17,3,3,3], f32[17], f32[17]+)",
-                                           "(f32[31,7], f32[1,31], none)",
-                                           "(f32[7,1,5], none, f32[7]+) epsilon=0.1 groups=7",
-                                           "(f32[3,17,2,2], f32[1,17,1,1], none) transposed=true",
-                                           "(f32[6,3,2], f32[6], f32[6]+) groups=2 transposed=true",
-                                           "(f32[14,1,3,3], f32[7], none) groups=7 transposed=true",
-                                           "(f32[1,31,1,1,1], 2, none)",
-                                           "(f32[17,3,1,1], f64[], f32[17]+)",
-                                           "(bf16[17,2,3,3], f32[17,1,1], f32[17]+)",
-                                           "(f16[3,300], s64[3], bf16[1]+)",
-                                           "(f64[5,2,3], f64[5], f64[5]+)",
-                                           "(f32[7,3,3,3], none, none)",
-                                           "(f32[4,0,3,3], f32[4], none)",
-                                           NULL};
-
-static const char *const bias_cases[] = {
-    "(f32[17,3,3,3], f32[17], f32[17], f32[17], f32[17], f32[17]+)",
-    "(f32[31,7], none, none, f32[31], none, none)",
-    "(f32[7,1,5], none, f32[7], none, f32[7], f32[7]+) epsilon=0.1",
-    "(f32[6,3,2], f32[9], f32[1,9,1], f32[9,1], f32[9], f32[9]+) groups=3 transposed=true",
-    "(f32[1,31,1,1,1], f32[1], 2, 1.5, 0.5, none)",
-    "(f32[3,7,2], f32[7], f32[1], none, s32[7], f32[1]+) transposed=true",
-    "(f16[17,2,3,3], none, f32[17], f32[17], f32[17], f32[17]+)",
-    "(bf16[3,2], f32[3], f32[3], f32[3], f32[3], f32[3]+)",
-    "(f64[5,2,3], f64[5], none, none, f64[5], none)",
-    "(f32[7,3,3,3], none, none, none, none, none)",
-    "(f32[0,3,3,3], f32[0], 2, none, none, none)",
-    NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_fold_weight = {.name = "fold_weight",
@@ -261,8 +230,7 @@ const opdef_t op_def_fold_weight = {.name = "fold_weight",
                                     .n_outputs = 1,
                                     .infer = fold_infer_weight,
                                     .kernels = weight_kernels,
-                                    .spec = fold_spec_weight,
-                                    .cases = weight_cases};
+                                    .spec = fold_spec_weight};
 
 const opdef_t op_def_fold_bias = {.name = "fold_bias",
                                   .preference = OP_DENSE,
@@ -271,8 +239,7 @@ const opdef_t op_def_fold_bias = {.name = "fold_bias",
                                   .n_outputs = 1,
                                   .infer = fold_infer_bias,
                                   .kernels = bias_kernels,
-                                  .spec = fold_spec_bias,
-                                  .cases = bias_cases};
+                                  .spec = fold_spec_bias};
 
 /* ---- public functions ---- */
 

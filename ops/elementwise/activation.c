@@ -344,15 +344,6 @@ static const gradient_t by_NEITHER = {.pass = pass_neg};
 
 /* ---- definitions: the rows of eltwise.def, and relu6 ---- */
 
-#define FLOATS(attributes)                                                                         \
-    "(f32[2,3,7,5])" attributes, "(f32[1,17,9,9])" attributes, "(f32[1,1,4,3])" attributes,        \
-        "(f32[2,7,11])" attributes, "(f32[1,31,3,4,5])" attributes, "(f32[2,32,6,6])" attributes,  \
-        "(f32[5,13])" attributes, "(f32[0,3,4,4])" attributes, "(f32[1,24,40,40])" attributes,     \
-        "(bf16[2,17,5,5])" attributes, "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes,     \
-        "(f32[2,17,3]+)" attributes, "(s32[2,7,3]<9)" attributes
-#define INTEGERS "(f32[])", "(s64[3,5]<9)", "(s8[1,3,5,5])", "(u8[1,17,3,3])"
-#define LIST(...) __VA_ARGS__, NULL
-
 #define FIELD(name, kind, member, initial)                                                         \
     {                                                                                              \
 #name, kind, false, offsetof(attrs_t, member), 0, initial, NULL                            \
@@ -374,8 +365,7 @@ static const gradient_t by_NEITHER = {.pass = pass_neg};
     FIELDS(2, FIELD(name, ATTR_FLOAT, alpha, initial), FIELD(name2, ATTR_FLOAT, beta, initial2))
 
 #define ACTIVATION(op_name, NAME, layer, parameters, value, loop, terms, reads, slope, choice,     \
-                   onnx, list)                                                                     \
-    static const char *const cases_##op_name[] = {LIST list};                                      \
+                   onnx)                                                                           \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .variant = ELTWISE_##NAME,                                   \
                                       .preference = OP_FOLLOWS,                                    \
@@ -388,10 +378,9 @@ static const gradient_t by_NEITHER = {.pass = pass_neg};
                                       .kernels = choice,                                           \
                                       .spec = activation_spec,                                     \
                                       .as_post_op = activation_as_post_op,                         \
-                                      .gradient = &by_##reads,                                     \
-                                      .cases = cases_##op_name};
+                                      .gradient = &by_##reads};
 #define POST_ONLY(...)
-ACTIVATION(relu6, CLAMP, NULL, NONE, x, COUNT, 0, OUT, g, OURS, NO_ONNX, (FLOATS(""), INTEGERS))
+ACTIVATION(relu6, CLAMP, NULL, NONE, x, COUNT, 0, OUT, g, OURS, NO_ONNX)
 #include "kernels/elementwise/eltwise.def"
 #undef NONE
 #undef FLAG

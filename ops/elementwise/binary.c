@@ -308,42 +308,6 @@ static const gradient_t gradient_pow = {.pass = pass_pow, .reads_in = READS_BOTH
 static const gradient_t gradient_maximum = {.pass = pass_maximum, .reads_in = READS_BOTH};
 static const gradient_t gradient_minimum = {.pass = pass_minimum, .reads_in = READS_BOTH};
 
-/* ---- cases ---- */
-
-#define SHAPES                                                                                     \
-    "(f32[2,3,7,5], f32[2,3,7,5])", "(f32[1,17,9,9], f32[1,17,9,9])", "(f32[2,7,11], f32[])",      \
-        "(f32[], f32[1,31,6,6])", "(f32[2,17,5,5], f32[2,17,1,1])",                                \
-        "(f32[2,32,5,5], f32[1,32,1,1])", "(f32[2,31,6,7], f32[31,1,1])",                          \
-        "(f32[2,1,6,7], f32[2,17,6,7])", "(f32[1,7,1,1], f32[3,7,4,4])", "(f32[2,3,4,5], f32[5])", \
-        "(f32[3,1], f32[1,7])", "(f32[2,1,5,1], f32[1,3,1,4])", "(f32[1,1,4,3], f32[1,1,4,3])",    \
-        "(f32[1,16,40,40], f32[1,16,40,40])", "(f32[2,17,3,4,5], f32[2,17,1,1,1])",                \
-        "(f32[2,17,4,4], f32[1])", "(f32[2,17,4,4], f32[17,4,1])", "(f32[0,3,4], f32[3,1])",       \
-        "(bf16[2,17,5,5], bf16[2,17,5,5])", "(bf16[2,7,5], f32[])", "(f32[2,7,5], bf16[2,7,1])",   \
-        "(f16[3,4], f16[3,4])", "(f64[2,7,3,3], f32[2,7,3,3])", "(f32[3,5], s64[3,5]<9)",          \
-        "(s32[3,5]<9, f32[])", "(u32[7], f32[2,7])", "(f32[2,17,4,4], 2.5)", "(s32[3,5]<9, 2.5)",  \
-        "(bf16[2,7,5], 3)", "(f64[2,3], -2)", "(f32[2,17,3]+, f32[17,1])"
-
-#define INTEGER_PAIRS                                                                              \
-    "(s32[3,5]<9, s32[3,5]<9)", "(s64[3,5]<9, s32[5]<9)", "(s8[2,17,3], u8[2,17,3]<9)",            \
-        "(u8[2,7,4,4], u8[2,7,1,1]<9)", "(s64[3,5]<9, s64[])", "(s16[2,31], s8[2,31])",            \
-        "(u16[2,17,3], u16[17,1]<5)", "(u32[3,7]<9, u32[7]<9)", "(u64[3,5]<9, u64[3,1]<9)",        \
-        "(s32[2,17,3]<3, s32[17,1]<3)"
-
-#define BOOLS "(bool[2,7], bool[7])", "(bool[3,1], bool[31])"
-
-/* Cases with divisors other than 0. */
-#define DIVISIONS                                                                                  \
-    "(s32[3,5], s32[3,5]+)", "(s64[3,5], 3)", "(s64[7], -4)", "(u8[2,7,4,4], u8[2,7,1,1]+)",       \
-        "(s8[2,17,3], s8[2,17,3]+)", "(s16[2,31], s16[31]+)", "(u64[3,5]<9, u64[5]+)",             \
-        "(u16[2,17,3], u16[17,1]+)", "(u32[3,7]<9, u32[7]+)", "(s32[0,3], s32[3])"
-
-static const char *const cases_ANY[] = {SHAPES, INTEGER_PAIRS, BOOLS, NULL};
-static const char *const cases_NUMBERS[] = {SHAPES, INTEGER_PAIRS, "(bool[7], s8[7])", NULL};
-static const char *const cases_NUMBERS_ONLY[] = {SHAPES, INTEGER_PAIRS, NULL};
-static const char *const cases_INTEGERS[] = {INTEGER_PAIRS, BOOLS, "(bool[7], s8[7])", NULL};
-static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
-#define CASES(takes, flags) ((flags)&DIVIDES) != 0 ? cases_divisions : cases_##takes
-
 /* ---- definitions ---- */
 
 #define BINARY(op_name, result, takes, flags, rule)                                                \
@@ -359,8 +323,7 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
                                       .kernels = ((flags)&ONEDNN) != 0 ? either : ours,            \
                                       .spec = binary_spec,                                         \
                                       .as_post_op = binary_as_post_op,                             \
-                                      .gradient = rule,                                            \
-                                      .cases = CASES(takes, flags)};
+                                      .gradient = rule};
 #include "ops/elementwise/binary.def"
 #undef BINARY
 

@@ -81,27 +81,6 @@ static const kernel_t native = {
     .name = "native", .prepare = binary_backward_prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
-#define SHAPES(text)                                                                               \
-    "(f32[2,17,5,3], f32[2,17,5,3], f32[2,17,5,3])" text,                                          \
-        "(f32[2,17,5,3], f32[2,17,5,3], f32[17,1,1])" text,                                        \
-        "(f32[2,32,6,6], f32[2,32,1,1], f32[2,32,6,6])" text,                                      \
-        "(f32[1,31,3,3], f32[1,31,3,3], f32[])" text, "(f32[3,4], f32[3,1], f32[4])" text,         \
-        "(bf16[2,17,3], bf16[2,17,3], f32[])" text, "(f64[2,3], f64[2,3], f64[2,3])" text,         \
-        "(f32[0,3], f32[0,3], f32[3])" text, "(f16[5], f16[5], f16[5])" text
-
-static const char *const cases[] = {SHAPES(""),
-                                    "(f32[3,7], f32[3,7]+, f32[7])",
-                                    "(f32[3,7], f32[3,7], s64[3,7]<4)",
-                                    SHAPES(" function=\"pow_exponent\""),
-                                    "(f32[3,7], f32[3,7]+, f32[7]) function=\"pow_exponent\"",
-                                    SHAPES(" function=\"maximum\""),
-                                    "(f32[3,7], s64[3,7]<3, s64[3,7]<3) function=\"maximum\"",
-                                    SHAPES(" function=\"minimum\""),
-                                    SHAPES(" function=\"prelu\""),
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_binary_backward = {.name = "binary_backward",
@@ -113,8 +92,7 @@ const opdef_t op_def_binary_backward = {.name = "binary_backward",
                                         .infer = binary_backward_infer,
                                         .infers_symbols = true,
                                         .kernels = kernels,
-                                        .spec = binary_backward_spec,
-                                        .cases = cases};
+                                        .spec = binary_backward_spec};
 
 value_t emit_binary_backward(emitter_t *emitter, binary_slope_t function, value_t grad, value_t a,
                              value_t b)

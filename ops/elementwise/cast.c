@@ -94,12 +94,6 @@ static void cast_pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = cast_pass};
 
-static const char *const cases[] = {
-    "(f32[2,3,4,5]) dtype=bf16",  "(bf16[2,17,3,3]) dtype=f32", "(f32[7]) dtype=f16",
-    "(f32[1,31,5,3]) dtype=bf16", "(bf16[2,7,3]) dtype=f32",    "(f32[2,17,3,3]*90) dtype=s8",
-    "(f32[3,5]) dtype=s64",       "(s64[3,5]<100) dtype=f64",   "(f32[2,3]) dtype=f32",
-    "(s32[4]<3) dtype=bool",      "(f64[]) dtype=f32",          NULL};
-
 const opdef_t op_def_cast = {.name = "cast",
                              .preference = OP_FOLLOWS,
                              .attrs = {sizeof(cast_attrs_t), 1, fields},
@@ -109,8 +103,7 @@ const opdef_t op_def_cast = {.name = "cast",
                              .infers_symbols = true,
                              .kernels = kernels,
                              .spec = cast_spec,
-                             .gradient = &gradient,
-                             .cases = cases};
+                             .gradient = &gradient};
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
 {

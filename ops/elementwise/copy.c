@@ -79,17 +79,6 @@ static void copy_pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = copy_pass};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,3,4,5], f32[2,3,4,5])",
-                                    "(bf16[2,17,3], f32[17,1])",
-                                    "(f32[3,5], s64[5]<9)",
-                                    "(s32[2,7]<3, f64[]+)",
-                                    "(f32[0,3], f32[3])",
-                                    "(bool[2,31], bool[2,31])",
-                                    "(f32[4], 2.5)",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_copy = {.name = "copy",
@@ -100,8 +89,7 @@ const opdef_t op_def_copy = {.name = "copy",
                              .infers_symbols = true,
                              .kernels = kernels,
                              .spec = copy_spec,
-                             .gradient = &gradient,
-                             .cases = cases};
+                             .gradient = &gradient};
 
 /* ---- public ---- */
 

@@ -158,23 +158,6 @@ static const kernel_t native = {
     .name = "native", .prepare = elementwise_backward_prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- cases ---- */
-
-#define SHAPES(text)                                                                               \
-    "(f32[1,3,4], f32[1,3,4])" text, "(f32[2,32,6,6], f32[2,32,6,6])" text,                        \
-        "(bf16[2,17,5,5], bf16[2,17,5,5])" text, "(f16[2,3], f16[2,3])" text,                      \
-        "(f64[2,7,3], f64[2,7,3])" text, "(f32[0,3], f32[0,3])" text, "(f32[], f32[])" text,       \
-        "(f32[1,24,40,40], f32[1,24,40,40])" text, "(f32[2,17,3,4,5], f32[2,17,3,4,5])" text
-#define SLOPE(name, reads, gradient)                                                               \
-    "(f32[2,17,5,3], f32[2,17,5,3]) function=\"" #name "\" alpha=0.25 beta=0.75",
-
-static const char *const cases[] = {SHAPES(""), SHAPES(" function=\"gelu\""),
-                                    SHAPES(" function=\"sqrt\""),
-                                    "(f32[2,17,5,3], f32[2,17,5,3]) function=\"celu\" alpha=-2.0",
-#include "kernels/elementwise/unary_slopes.def"
-#undef SLOPE
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_elementwise_backward = {.name = "elementwise_backward",
@@ -187,8 +170,7 @@ const opdef_t op_def_elementwise_backward = {.name = "elementwise_backward",
                                              .infers_symbols = true,
                                              .kernels = kernels,
                                              .spec = elementwise_backward_spec,
-                                             .cancels = 8.0,
-                                             .cases = cases};
+                                             .cancels = 8.0};
 
 /* ---- gradient rules of the functions ---- */
 

@@ -65,16 +65,6 @@ static const kernel_t native = {
     .name = "native", .prepare = full_like_prepare_native, .run = full_like_run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,3,4,5]) value=1.5",
-                                    "(f32[17]) value=-2.0 dtype=s16",
-                                    "(s64[3,1]) value=7.0",
-                                    "(f32[2,31]) value=1.0 dtype=bool",
-                                    "(f32[0,3]) value=1.0",
-                                    "(bf16[])",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_full_like = {.name = "full_like",
@@ -86,8 +76,7 @@ const opdef_t op_def_full_like = {.name = "full_like",
                                   .infers_symbols = true,
                                   .kernels = kernels,
                                   .spec = full_like_spec,
-                                  .gradient = &gradient_zero,
-                                  .cases = cases};
+                                  .gradient = &gradient_zero};
 
 /* ---- public ---- */
 

@@ -39,9 +39,6 @@ static status_t identity_prepare(context_t *ctx, const op_call_t *call, prepared
 static const kernel_t view = {.name = "view", .prepare = identity_prepare, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const kernels[] = {&view, NULL};
 
-static const char *const cases[] = {"(f32[2,3,4,5])", "(bf16[1,17,2,2])", "(s64[3])", "(f32[])",
-                                    NULL};
-
 const opdef_t op_def_identity = {.name = "identity",
                                  .preference = OP_FOLLOWS,
                                  .traits = TRAIT_VIEW | TRAIT_IDENTITY,
@@ -51,8 +48,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                  .infers_symbols = true,
                                  .kernels = kernels,
                                  .spec = identity_spec,
-                                 .gradient = &gradient_same,
-                                 .cases = cases};
+                                 .gradient = &gradient_same};
 
 #define DEFINE_DROPOUT(word)                                                                       \
     const opdef_t op_def_##word = {.name = #word,                                                  \
@@ -65,8 +61,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                    .infers_symbols = true,                                         \
                                    .kernels = kernels,                                             \
                                    .spec = identity_spec,                                          \
-                                   .gradient = &gradient_same,                                     \
-                                   .cases = cases}
+                                   .gradient = &gradient_same}
 DEFINE_DROPOUT(dropout);
 DEFINE_DROPOUT(feature_dropout);
 

@@ -202,25 +202,6 @@ static void prelu_pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = prelu_pass, .reads_in = 1u << X | 1u << WEIGHT};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,3,7,5], f32[3])",
-                                    "(f32[1,17,9,9], f32[17])",
-                                    "(f32[2,31,6,6], f32[1])",
-                                    "(f32[1,32,40,40], f32[32])",
-                                    "(f32[1,1,4,4], f32[1])",
-                                    "(f32[2,7,11], f32[7])",
-                                    "(f32[1,17,3,4,5], f32[17])",
-                                    "(f32[5,13], f32[13])",
-                                    "(f32[6], f32[])",
-                                    "(f32[], f32[1])",
-                                    "(f32[3,5], f32[1,1,1,1])",
-                                    "(bf16[2,17,5,5], bf16[17])",
-                                    "(f16[2,3,5], f32[3])",
-                                    "(f64[2,7,3,3], f64[7])",
-                                    "(f32[0,3,4], f32[3])",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_prelu = {.name = "prelu",
@@ -231,8 +212,7 @@ const opdef_t op_def_prelu = {.name = "prelu",
                               .infers_symbols = true,
                               .kernels = kernels,
                               .spec = prelu_spec,
-                              .gradient = &gradient,
-                              .cases = cases};
+                              .gradient = &gradient};
 
 /* ---- public ---- */
 

@@ -52,21 +52,6 @@ static const kernel_t native = {
     .name = "native", .prepare = unary_prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
-#define FLOATS                                                                                     \
-    "(f32[2,3,7,5])", "(f32[1,17,9,9])", "(f32[1,1,4,3])", "(f32[2,7,11])", "(f32[1,31,3,4,5])",   \
-        "(f32[2,32,6,6])", "(f32[5,13])", "(f32[0,3,4,4])", "(f32[1,24,40,40])",                   \
-        "(bf16[2,17,5,5])", "(f16[2,3,5])", "(f64[2,7,3,3])", "(f32[])", "(f32[1])",               \
-        "(f32[2,17,3]+)", "(f32[1,3,4]+*16)"
-#define WHOLE                                                                                      \
-    "(s32[2,7,3])", "(s64[3,5])", "(s8[1,3,5,5])", "(u8[1,17,3,3])", "(s16[31])", "(u16[2,7])",    \
-        "(u32[3,1])", "(u64[17])"
-
-static const char *const cases_ANY[] = {FLOATS, WHOLE, "(bool[2,17])", NULL};
-static const char *const cases_NUMBERS[] = {FLOATS, WHOLE, NULL};
-static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
-
 /* ---- definitions ---- */
 
 #define UNARY(op_name, result, takes, op_flags, rule)                                              \
@@ -80,8 +65,7 @@ static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
                                       .infers_symbols = true,                                      \
                                       .kernels = kernels,                                          \
                                       .spec = unary_spec,                                          \
-                                      .gradient = rule,                                            \
-                                      .cases = cases_##takes};
+                                      .gradient = rule};
 #include "ops/elementwise/unary.def"
 #undef UNARY
 

@@ -79,23 +79,6 @@ static void where_pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = where_pass, .reads_in = 1u << CONDITION};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(bool[2,3,7,5], f32[2,3,7,5], f32[2,3,7,5])",
-                                    "(bool[1,17,9,9], f32[1,17,9,9], f32[])",
-                                    "(bool[17,1,1], f32[2,17,5,5], f32[2,1,5,5])",
-                                    "(bool[], f32[31], f32[2,31])",
-                                    "(bool[2,7,1], f32[], f32[7,11])",
-                                    "(bool[1,16,40,40], f32[1,16,40,40], 0.0)",
-                                    "(bool[3,5], bf16[3,5], f32[3,5])",
-                                    "(bool[3,5], f16[5], f16[3,1])",
-                                    "(bool[3,5], s64[3,5], s32[5])",
-                                    "(bool[7], u8[7], 3)",
-                                    "(bool[7], bool[7], bool[7])",
-                                    "(bool[31], u64[31], u64[1])",
-                                    "(bool[0,3], f64[3], f64[])",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_where = {.name = "where",
@@ -107,8 +90,7 @@ const opdef_t op_def_where = {.name = "where",
                               .infers_symbols = true,
                               .kernels = kernels,
                               .spec = where_spec,
-                              .gradient = &gradient,
-                              .cases = cases};
+                              .gradient = &gradient};
 
 /* ---- public ---- */
 

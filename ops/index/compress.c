@@ -160,17 +160,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << CONDITION};
 
-static const char *const cases[] = {"(f32[7,3], bool[7]) dims=[0]",
-                                    "(s64[3,17,2], bool[17]) dims=[1]",
-                                    "(bf16[2,3,31], bool[17]) dims=[-1]",
-                                    "(f64[3,7], bool[21])",
-                                    "(u8[3,7], bool[5])",
-                                    "(f32[], bool[1])",
-                                    "(bool[0,3], bool[0]) dims=[0]",
-                                    "(f16[3,0], bool[3]) dims=[0]",
-                                    "(f32[17,2000], bool[17]) dims=[0]",
-                                    NULL};
-
 const opdef_t op_def_compress = {.name = "compress",
                                  .preference = OP_DENSE,
                                  .traits = TRAIT_MEASURES,
@@ -182,8 +171,7 @@ const opdef_t op_def_compress = {.name = "compress",
 
                                  .kernels = kernels,
                                  .spec = spec,
-                                 .gradient = &gradient,
-                                 .cases = cases};
+                                 .gradient = &gradient};
 
 status_t op_compress(context_t *ctx, const tensor_t *x, const tensor_t *condition,
                      const int64_t *dim, tensor_t **out)

@@ -344,23 +344,6 @@ static const kernel_t backward_native = {
     .name = "native", .prepare = prepare_backward, .run = run_backward};
 static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
 
-static const char *const backward_cases[] = {"(f32[5,3], s64[5]<7) size=7",
-                                             "(f32[2,17,4,300], s64[17,4]<3) dim=1 size=3",
-                                             "(f32[2,3,6], s32[6]<5) dim=2 size=5",
-                                             "(f32[2], s64[]<4) size=4",
-                                             "(bf16[3,31,2], s64[31]<4) dim=1 size=4",
-                                             "(f64[31], s64[31]<17) size=17",
-                                             "(f32[0,2], s64[0]<1) size=3",
-                                             NULL};
-
-static const char *const cases[] = {"(f32[7,3], s64[5]<7)",
-                                    "(f32[2,17,3], s64[2,4]<17) dim=1",
-                                    "(f32[2,3,5], s32[6]<5) dim=-1",
-                                    "(s64[4,2], s64[]<4)",
-                                    "(bf16[3,16,2,2], s64[1]<16) dim=1",
-                                    "(f32[3,2], s64[0]<1)",
-                                    NULL};
-
 const opdef_t op_def_gather = {.name = "gather",
                                .preference = OP_DENSE,
                                .traits = TRAIT_READS_GROUPED,
@@ -371,8 +354,7 @@ const opdef_t op_def_gather = {.name = "gather",
                                .infers_symbols = true,
                                .kernels = kernels,
                                .spec = spec,
-                               .gradient = &gradient,
-                               .cases = cases};
+                               .gradient = &gradient};
 
 const opdef_t op_def_gather_backward = {.name = "gather_backward",
                                         .preference = OP_DENSE,
@@ -382,8 +364,7 @@ const opdef_t op_def_gather_backward = {.name = "gather_backward",
                                         .infer = infer_backward,
                                         .infers_symbols = true,
                                         .kernels = backward_kernels,
-                                        .spec = spec_backward,
-                                        .cases = backward_cases};
+                                        .spec = spec_backward};
 
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out)

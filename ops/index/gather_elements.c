@@ -148,18 +148,6 @@ value_t emit_gather_elements(emitter_t *emitter, value_t x, int64_t dim, value_t
     return emit_op(emitter, &op_def_gather_elements, &attrs, 2, in);
 }
 
-static const char *const cases[] = {"(f32[7,3], s64[5,3]<7)",
-                                    "(f32[3,17], s64[2,31]<17) dim=1",
-                                    "(f32[2,7,3], s32[2,5,1]<7) dim=-2",
-                                    "(s64[31,2,3], s64[1,2,3]<31)",
-                                    "(bf16[3,17], s32[3,1]<17) dim=-1",
-                                    "(bool[7], s64[17]<7)",
-                                    "(f64[1,1,1], s64[1,1,3]<1) dim=2",
-                                    "(u8[3,200], s64[3,9000]<200) dim=1",
-                                    "(f32[], s64[]<1)",
-                                    "(f32[3,2], s64[0,2]<1)",
-                                    NULL};
-
 const opdef_t op_def_gather_elements = {.name = "gather_elements",
                                         .preference = OP_DENSE,
                                         .attrs = {sizeof(gather_elements_attrs_t), 1, fields},
@@ -169,8 +157,7 @@ const opdef_t op_def_gather_elements = {.name = "gather_elements",
                                         .infers_symbols = true,
                                         .kernels = kernels,
                                         .spec = spec,
-                                        .gradient = &gradient,
-                                        .cases = cases};
+                                        .gradient = &gradient};
 
 status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                             tensor_t **out)

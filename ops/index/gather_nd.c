@@ -162,17 +162,6 @@ value_t emit_gather_nd(emitter_t *emitter, value_t x, value_t index)
     return emit_op(emitter, &op_def_gather_nd, &attrs, 2, in);
 }
 
-static const char *const cases[] = {"(f32[7,7], s64[3,2]<7)",
-                                    "(f32[3,17,31], s64[7,1]<3)",
-                                    "(f32[3,3,7], s32[2,3,2]<3)",
-                                    "(f32[3,17,7], s64[3,1]<17) batch_dims=1",
-                                    "(s64[2,3,7,7], s64[2,3,5,2]<7) batch_dims=2",
-                                    "(bf16[17], s64[1]<17)",
-                                    "(bool[3,3], s32[31,2]<3)",
-                                    "(f32[3,2], s64[0,2]<1)",
-                                    "(f32[3,0], s64[2,1]<3)",
-                                    NULL};
-
 const opdef_t op_def_gather_nd = {.name = "gather_nd",
                                   .preference = OP_DENSE,
                                   .attrs = {sizeof(gather_nd_attrs_t), 1, fields},
@@ -182,8 +171,7 @@ const opdef_t op_def_gather_nd = {.name = "gather_nd",
                                   .infers_symbols = true,
                                   .kernels = kernels,
                                   .spec = spec,
-                                  .gradient = &gradient,
-                                  .cases = cases};
+                                  .gradient = &gradient};
 
 status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
                       tensor_t **out)

@@ -223,17 +223,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << MASK};
 
-static const char *const cases[] = {"(f32[3,7], bool[3,7])",
-                                    "(s64[17], bool[3,17])",
-                                    "(bf16[2,3,1], bool[7])",
-                                    "(f64[3,1,7], bool[5,1])",
-                                    "(u8[], bool[31])",
-                                    "(bool[5,5], bool[])",
-                                    "(f16[], bool[])",
-                                    "(f32[0,3], bool[3])",
-                                    "(s32[17,300], bool[17,300])",
-                                    NULL};
-
 const opdef_t op_def_masked_select = {.name = "masked_select",
                                       .preference = OP_DENSE,
                                       .traits = TRAIT_MEASURES,
@@ -244,8 +233,7 @@ const opdef_t op_def_masked_select = {.name = "masked_select",
 
                                       .kernels = kernels,
                                       .spec = spec,
-                                      .gradient = &gradient,
-                                      .cases = cases};
+                                      .gradient = &gradient};
 
 status_t op_masked_select(context_t *ctx, const tensor_t *x, const tensor_t *mask, tensor_t **out)
 {

@@ -59,10 +59,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {"(s64[7]<2)",     "(bool[3,17])", "(f32[3,7,31])",
-                                    "(u8[2,3,5]<3)",  "(bf16[17])",   "(s32[1,1]<2)",
-                                    "(s64[31,17]<2)", "(f32[3,0,7])", NULL};
-
 const opdef_t op_def_nonzero = {.name = "nonzero",
                                 .preference = OP_DENSE,
                                 .traits = TRAIT_MEASURES,
@@ -72,8 +68,7 @@ const opdef_t op_def_nonzero = {.name = "nonzero",
                                 .infers_symbols = true,
                                 .kernels = kernels,
                                 .spec = spec,
-                                .gradient = &gradient_zero,
-                                .cases = cases};
+                                .gradient = &gradient_zero};
 
 status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out)
 {

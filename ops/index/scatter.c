@@ -286,26 +286,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 7, .reads_out = 1};
 
-static const char *const cases[] = {
-    "(f32[7,3], s64[5,3]<7, f32[5,3])",
-    "(f32[3,17], s64[2,31]<17, f32[3,31]) dim=1",
-    "(f32[2,7,31], s32[2,5,17]<7, f32[2,7,17]) dim=-2 reduction=\"add\"",
-    "(f32[3,1,7], s64[31,1,7]<3, f32[31,1,7]) reduction=\"mul\"",
-    "(f32[17], s64[31]<17, f32[31]) reduction=\"max\"",
-    "(f64[17,3], s64[31,3]<17, f64[31,3]) reduction=\"min\"",
-    "(bf16[7,3], s64[17,3]<7, bf16[17,3]) reduction=\"add\"",
-    "(f16[7], s32[3]<7, f16[3])",
-    "(s8[7,3], s64[31,3]<7, s8[31,3]) reduction=\"mul\"",
-    "(u8[7], s64[31]<7, u8[31]) reduction=\"add\"",
-    "(s64[1,17], s64[1,3]<17, s64[1,3]) dim=1 reduction=\"max\"",
-    "(u16[17], s64[31]<17, u16[31]) reduction=\"min\"",
-    "(bool[17], s64[7]<17, bool[7])",
-    "(f32[3,1100], s64[31,1100]<3, f32[31,1100]) reduction=\"max\"",
-    "(f32[], s64[]<1, f32[]) reduction=\"add\"",
-    "(f32[3,2], s64[0,2]<1, f32[0,2])",
-    "(f32[0,2], s64[0,2]<1, f32[1,2])",
-    NULL};
-
 const opdef_t op_def_scatter = {.name = "scatter",
                                 .preference = OP_DENSE,
                                 .attrs = {sizeof(scatter_attrs_t), 2, fields},
@@ -315,8 +295,7 @@ const opdef_t op_def_scatter = {.name = "scatter",
                                 .infers_symbols = true,
                                 .kernels = kernels,
                                 .spec = spec,
-                                .gradient = &gradient,
-                                .cases = cases};
+                                .gradient = &gradient};
 
 status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                     const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)

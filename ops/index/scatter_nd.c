@@ -205,23 +205,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << SCATTER_INDEX};
 
-static const char *const cases[] = {"(f32[7,7], s64[3,2]<7, f32[3])",
-                                    "(f32[7,17], s64[3,1]<7, f32[3,17])",
-                                    "(f32[3,3,31], s32[17,2]<3, f32[17,31]) reduction=\"add\"",
-                                    "(f32[3,7], s64[2,5,1]<3, f32[2,5,7]) reduction=\"mul\"",
-                                    "(f64[3,3], s64[31,2]<3, f64[31]) reduction=\"max\"",
-                                    "(bf16[3,7], s64[31,1]<3, bf16[31,7]) reduction=\"add\"",
-                                    "(f16[3,7], s64[31,1]<3, f16[31,7]) reduction=\"min\"",
-                                    "(s32[7,1], s64[31,1]<7, s32[31,1]) reduction=\"mul\"",
-                                    "(s64[7], s64[31,1]<7, s64[31]) reduction=\"min\"",
-                                    "(u8[3,3], s32[17,2]<3, u8[17]) reduction=\"add\"",
-                                    "(bool[3,3], s64[7,1]<3, bool[7,3])",
-                                    "(f32[17], s64[1]<17, f32[])",
-                                    "(f32[31,600], s64[31,1]<31, f32[31,600]) reduction=\"add\"",
-                                    "(f32[3,2], s64[0,2]<1, f32[0])",
-                                    "(f32[3,0], s64[2,1]<3, f32[2,0])",
-                                    NULL};
-
 const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
                                    .preference = OP_DENSE,
                                    .attrs = {sizeof(scatter_nd_attrs_t), 1, fields},
@@ -231,8 +214,7 @@ const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
                                    .infers_symbols = true,
                                    .kernels = kernels,
                                    .spec = spec,
-                                   .gradient = &gradient,
-                                   .cases = cases};
+                                   .gradient = &gradient};
 
 status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)

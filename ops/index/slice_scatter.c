@@ -149,21 +149,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[9,5], f32[3,5], s64[]<7)",
-                                    "(f32[3,17,7], f32[3,1,7], s64[3]<17) dim=1",
-                                    "(f32[2,3,31,4], f32[2,3,5,4], s32[2]<27) dim=-2",
-                                    "(f32[2,31], f32[2,5], s64[]<27) dim=1",
-                                    "(bf16[3,7,16], f32[3,2,16], s64[]<6) dim=1",
-                                    "(f32[7,3], f16[1,3], s64[]<7)",
-                                    "(s64[7], s64[3], s32[]<5)",
-                                    "(bool[7,2], bool[1,2], s64[]<7)",
-                                    "(f32[3,40,32], f32[3,40,32], s64[]<1) dim=1",
-                                    "(f32[3,0], f32[1,0], s64[]<3)",
-                                    "(f32[3,2], f32[0,2], s64[]<4)",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_slice_scatter = {.name = "slice_scatter",
@@ -174,8 +159,7 @@ const opdef_t op_def_slice_scatter = {.name = "slice_scatter",
                                       .infer = infer,
                                       .infers_symbols = true,
                                       .kernels = kernels,
-                                      .spec = spec,
-                                      .cases = cases};
+                                      .spec = spec};
 
 /* ---- public ---- */
 

@@ -238,52 +238,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_out = 1u << INDICES};
 
-/* ---- cases ---- */
-
-static const char *const sort_cases[] = {"(f32[3,7,5]) dim=0",
-                                         "(f32[3,17,5]) dim=1 descending=true",
-                                         "(f32[3,31])",
-                                         "(f32[1,1])",
-                                         "(f32[])",
-                                         "(f32[0,3])",
-                                         "(f32[3,0])",
-                                         "(f64[7,3]) dim=0 descending=true",
-                                         "(bf16[2,17])",
-                                         "(f16[7,5]) dim=0",
-                                         "(s32[3,31]<4)",
-                                         "(s32[3,31]<4) descending=true",
-                                         "(s64[17]) descending=true",
-                                         "(s8[31])",
-                                         "(u8[3,7]) dim=0",
-                                         "(s16[17])",
-                                         "(u16[3,5]) descending=true",
-                                         "(u32[7])",
-                                         "(u64[3,7]) descending=true",
-                                         "(bool[2,17]) descending=true",
-                                         NULL};
-static const char *const topk_cases[] = {"(f32[3,7,5]) k=2 dim=0",
-                                         "(f32[3,17,5]) k=17 dim=1",
-                                         "(f32[3,31]) k=1",
-                                         "(f32[3,31]) k=7 largest=false",
-                                         "(f32[600,31]) k=3",
-                                         "(f32[2,300]) k=17",
-                                         "(f32[3,7]) k=0",
-                                         "(f32[]) k=1",
-                                         "(f32[0,3]) k=2",
-                                         "(f64[7,3]) k=3 dim=0 largest=false",
-                                         "(bf16[2,17]) k=5",
-                                         "(f16[7,5]) k=3 dim=0",
-                                         "(s32[3,31]<4) k=17",
-                                         "(s32[3,31]<4) k=17 largest=false",
-                                         "(s64[17]) k=3",
-                                         "(s8[31]) k=31",
-                                         "(u8[3,7]) k=1 dim=0",
-                                         "(s16[17]) k=3",
-                                         "(u16[3,5]) k=2",
-                                         "(u32[7]) k=7",
-                                         "(u64[3,7]) k=3 largest=false",
-                                         NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(op, which)                                                                          \
@@ -299,8 +253,7 @@ static const char *const topk_cases[] = {"(f32[3,7,5]) k=2 dim=0",
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
-                                 .gradient = &gradient,                                            \
-                                 .cases = op##_cases}
+                                 .gradient = &gradient}
 
 DEFINE(sort, SORT);
 DEFINE(topk, TOPK);

@@ -343,22 +343,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {"(s64[3,7]<5)",
-                                    "(s64[17]<7) sorted=false",
-                                    "(f32[7])",
-                                    "(s32[7,2]<2) dims=[0]",
-                                    "(s8[2,7,2]<2) dims=[1] sorted=false",
-                                    "(bool[3,5]) dims=[-1]",
-                                    "(u8[31]<3)",
-                                    "(u64[7]<3)",
-                                    "(bf16[5])",
-                                    "(f64[3,1]) dims=[0]",
-                                    "(f16[1,7]) dims=[1]",
-                                    "(s16[])",
-                                    "(u16[0])",
-                                    "(u32[0,3]) dims=[0]",
-                                    NULL};
-
 const opdef_t op_def_unique = {.name = "unique",
                                .preference = OP_DENSE,
                                .traits = TRAIT_MEASURES,
@@ -369,8 +353,7 @@ const opdef_t op_def_unique = {.name = "unique",
                                .infers_symbols = true,
 
                                .kernels = kernels,
-                               .spec = spec,
-                               .cases = cases};
+                               .spec = spec};
 
 status_t op_unique(context_t *ctx, const tensor_t *x, const int64_t *dim, bool sorted,
                    tensor_t **out_values, tensor_t **out_indices, tensor_t **out_inverse,

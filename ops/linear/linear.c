@@ -300,45 +300,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {
-    "(f32[3,7], f32[5,7], f32[5])",
-    "(f32[17,64], f32[31,64], none)",
-    "(f32[1,1], f32[1,1], f32[1])",
-    "(f32[16], f32[8,16], f32[8])",
-    "(f32[2,5,3,16], f32[31,16], f32[31])",
-    "(f32[2,16,3,3], f32[10,144], f32[10]) flatten=true",
-    "(f32[2,17,3,2], f32[7,102], none) flatten=true",
-    "(f32[1,32,1,1], f32[10,32], f32[10]) flatten=true",
-    "(f32[2,8,5], f32[3,40], f32[3]) flatten=true",
-    "(f32[1,16,2,2,2], f32[5,128], f32[5]) flatten=true",
-    "(f32[2,16,2,1,2,2], f32[5,128], f32[5]) flatten=true",
-    "(f32[4,6], f32[5,6], f32[5]) flatten=true",
-    "(f32[4,16], f32[8,16], f32[8]) post=[\"relu\"]",
-    "(f32[4,16], f32[8,16], none, f32[4,8]) post=[\"sum\",\"relu\"]",
-    "(f32[2,3,16], f32[8,16], f32[8], f32[8]) post=[\"add\"]",
-    "(f32[3,17], f32[31,17], none, f32[3,31], f32[31]+) "
-    "post=[\"sub\",\"div\",\"hardsigmoid(0.2,0.5)\"]",
-    "(f32[2,3,16], f32[7,16], none, f32[3,1], f32[1,1,7]) post=[\"max\",\"min\"]",
-    "(f32[4,16], f32[17,16], f32[17]) post=[\"clamp(0.25,2)\",\"linear(-2,1)\"]",
-    "(f64[2,3,5], f64[4,5], f64[4], f64[2,3,4]) post=[\"sum\",\"sigmoid\"]",
-    "(f32[2,3,16], f32[8,16], f32[8], f32[2,3,8], f32[1]) post=[\"sum\",\"mul\",\"tanh\"]",
-    "(f32[2,16,3,3], f32[10,144], f32[10], f32[10]) flatten=true post=[\"add\",\"relu\"]",
-    "(bf16[4,32], bf16[16,32], bf16[16])",
-    "(f16[4,8], f16[6,8], f16[6])",
-    "(f64[2,3,5], f64[4,5], f64[4])",
-    "(f32[0,7], f32[5,7], f32[5])",
-    "(f32[3,0], f32[5,0], f32[5])",
-    "(f32[33,64], f32[64,64], f32[64]) algorithm=\"strassen\"",
-    "(f32[9,64], f32[64,64], f32[64]) algorithm=\"strassen_only\"",
-    "(f32[2,7,96], f32[128,96], none, f32[2,7,128]) post=[\"sum\",\"gelu\"] "
-    "algorithm=\"strassen_only\"",
-    "(f32[5,32], f32[192,32], f32[192], f32[5,192]) post=[\"mul\"] algorithm=\"strassen_only\"",
-    "(f32[4,17], f32[31,17], f32[31]) algorithm=\"strassen_only\"",
-    "(f32[0,32], f32[64,32], f32[64]) algorithm=\"strassen_only\"",
-    NULL};
-
 /* ---- definition ---- */
 
 static double amplifies(const void *attrs)
@@ -359,8 +320,7 @@ const opdef_t op_def_linear = {
     .spec = spec,
     .flops = ops_flops_of_weight,
     .amplifies = amplifies,
-    .gradient = &gradient,
-    .cases = cases};
+    .gradient = &gradient};
 
 /* ---- public ---- */
 

@@ -437,30 +437,6 @@ static const kernel_t *const data_kernels[] = {&rows_data, &onednn_data, &native
 static const kernel_t *const weight_kernels[] = {&rows_weight, &onednn_weight, &native_weight,
                                                  NULL};
 
-/* ---- cases ---- */
-
-static const char *const data_cases[] = {
-    "(f32[3,5], f32[5,7])",        "(f32[17,31], f32[31,64])",    "(f32[1,1], f32[1,1])",
-    "(f32[8], f32[8,16])",         "(f32[2,5,3,31], f32[31,16])", "(f32[64,128], f32[128,96])",
-    "(f32[16,130], f32[130,257])", "(f32[7,300], f32[300,100])",  "(f32[33,64], f32[64,32])",
-    "(bf16[4,16], bf16[16,32])",   "(f16[4,6], f16[6,8])",        "(f64[2,3,4], f64[4,5])",
-    "(f32[0,5], f32[5,7])",        "(f32[3,0], f32[0,7])",        NULL};
-static const char *const weight_cases[] = {"(f32[3,7], f32[3,5]) bias=true",
-                                           "(f32[17,64], f32[17,31])",
-                                           "(f32[1,1], f32[1,1]) bias=true",
-                                           "(f32[16], f32[8]) bias=true",
-                                           "(f32[2,5,3,16], f32[2,5,3,31]) bias=true",
-                                           "(f32[64,96], f32[64,128]) bias=true",
-                                           "(bf16[4,32], bf16[4,16]) bias=true",
-                                           "(f16[4,8], f16[4,6])",
-                                           "(f64[2,3,5], f64[2,3,4]) bias=true",
-                                           "(f32[0,7], f32[0,5]) bias=true",
-                                           "(f32[7,300], f32[7,131]) bias=true",
-                                           "(f32[65,70], f32[65,100]) bias=true",
-                                           "(f32[31,1111], f32[31,67])",
-                                           "(f32[3,0], f32[3,5]) bias=true",
-                                           NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_linear_backward_data = {.name = "linear_backward_data",
@@ -470,8 +446,7 @@ const opdef_t op_def_linear_backward_data = {.name = "linear_backward_data",
                                              .infer = infer_data,
                                              .infers_symbols = true,
                                              .kernels = data_kernels,
-                                             .spec = spec_data,
-                                             .cases = data_cases};
+                                             .spec = spec_data};
 
 const opdef_t op_def_linear_backward_weight = {
     .name = "linear_backward_weight",
@@ -482,5 +457,4 @@ const opdef_t op_def_linear_backward_weight = {
     .infer = infer_weight,
     .infers_symbols = true,
     .kernels = weight_kernels,
-    .spec = spec_weight,
-    .cases = weight_cases};
+    .spec = spec_weight};

@@ -414,36 +414,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << A | 1u << B};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {
-    "(f32[3,7], f32[7,5])",
-    "(f32[7], f32[7])",
-    "(f32[7], f32[7,5])",
-    "(f32[3,7], f32[7])",
-    "(f32[2,3,7], f32[7])",
-    "(f32[7], f32[2,7,5])",
-    "(f32[2,3,4,7], f32[7,5])",
-    "(f32[2,3,4,7], f32[2,3,7,5])",
-    "(f32[4,7], f32[2,3,7,5])",
-    "(f32[2,1,4,7], f32[3,7,5])",
-    "(f32[1,17,31], f32[1,31,16])",
-    "(bf16[4,32], bf16[32,8])",
-    "(f16[4,3], f16[3,8])",
-    "(f64[2,1,3,4], f64[5,4,2])",
-    "(s64[3,4], s64[4,2])",
-    "(s32[2,3,4], s32[4,5])",
-    "(f32[3,0], f32[0,5])",
-    "(f32[0,3], f32[3,5])",
-    "(f32[4,16], f32[16,17]) post=[\"relu\"]",
-    "(f32[2,3,8], f32[8,31], f32[2,3,31]) post=[\"sum\",\"gelu\"]",
-    "(f32[2,3,4,7], f32[2,3,7,5], f32[5]) post=[\"add\"]",
-    "(f32[2,3,7], f32[2,7,5], f32[2,3,5], f32[1]+) post=[\"sub\",\"div\"]",
-    "(f32[2,1,4,7], f32[3,7,5], f32[2,1,1,1]) post=[\"mul\"]",
-    "(f32[7], f32[7,5], f32[5]) post=[\"max\",\"hardsigmoid(0.2,0.5)\"]",
-    "(f64[4,3], f64[3,2], f64[4,2]) post=[\"min\"]",
-    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_matmul = {.name = "matmul",
@@ -457,8 +427,7 @@ const opdef_t op_def_matmul = {.name = "matmul",
                                .kernels = kernels,
                                .spec = spec,
                                .flops = product_flops,
-                               .gradient = &gradient,
-                               .cases = cases};
+                               .gradient = &gradient};
 
 /* ---- public ---- */
 

@@ -564,48 +564,6 @@ static void pass_nll_loss(const gradient_call_t *call)
 static const gradient_t gradient_cross_entropy = {.pass = pass_cross_entropy, .reads_in = 7};
 static const gradient_t gradient_nll_loss = {.pass = pass_nll_loss, .reads_in = 7};
 
-/* ---- cases ---- */
-
-static const char *const cases_cross_entropy[] = {
-    "(f32[5,7], s64[5]<7, none)",
-    "(f32[31,1000], s32[31]<1000, none)",
-    "(f32[5,7], s64[5]<7, none) reduction=\"sum\" label_smoothing=0.3",
-    "(f32[9,3], u8[9]<3, f32[3]+) reduction=\"none\" ignore_index=1",
-    "(f32[9,3], s64[9]<3, f32[3]+) label_smoothing=0.1 ignore_index=0",
-    "(f32[2,5,3,7], s64[2,3,7]<5, none)",
-    "(f32[2,17,3,3], s64[2,3,3]<17, none) reduction=\"none\"",
-    "(f32[7], s64[]<7, none)",
-    "(f32[3,7], f32[3,7]+, none)",
-    "(f32[2,5,3], f64[2,5,3]+, f32[5]+) label_smoothing=0.2 reduction=\"none\"",
-    "(bf16[3,7], s64[3]<7, none)",
-    "(f16[3,7], s64[3]<7, bf16[7]+)",
-    "(f64[3,7], s64[3]<7, none) label_smoothing=0.5",
-    "(f32[0,7], s64[0]<7, none) reduction=\"sum\"",
-    NULL};
-static const char *const cases_nll_loss[] = {"(f32[5,7], s64[5]<7, none)",
-                                             "(f32[9,3], s64[9]<3, f32[3]+) ignore_index=2",
-                                             "(f32[2,5,3], s64[2,3]<5, none) reduction=\"none\"",
-                                             "(f32[7], s64[]<7, none) reduction=\"sum\"",
-                                             "(bf16[3,7], s64[3]<7, none)",
-                                             "(f64[3,7], s32[3]<7, f64[7]+)",
-                                             NULL};
-static const char *const cases_cross_entropy_backward[] = {
-    "(f32[5,7], s64[5]<7, none, f32[])",
-    "(f32[3,131], s32[3]<131, none, f32[])",
-    "(f32[9,3], u8[9]<3, f32[3]+, f32[9]) reduction=\"none\" ignore_index=1",
-    "(f32[9,3], s64[9]<3, f32[3]+, f32[]) label_smoothing=0.1 ignore_index=0",
-    "(f32[2,5,3,7], s64[2,3,7]<5, none, f32[]) reduction=\"sum\"",
-    "(f32[7], s64[]<7, none, f32[])",
-    "(f32[2,5,3], f64[2,5,3]+, f32[5]+, f32[]) label_smoothing=0.2",
-    "(bf16[3,7], s64[3]<7, none, bf16[])",
-    "(f64[3,7], s64[3]<7, none, f64[3]) reduction=\"none\"",
-    "(f32[0,7], s64[0]<7, none, f32[])",
-    NULL};
-static const char *const cases_nll_loss_backward[] = {
-    "(f32[5,7], s64[5]<7, none, f32[])", "(f32[9,3], s64[9]<3, f32[3]+, f32[]) ignore_index=2",
-    "(f32[2,5,3], s64[2,3]<5, none, f32[2,3]) reduction=\"none\"",
-    "(f64[3,7], s32[3]<7, f64[7]+, f64[]) reduction=\"sum\"", NULL};
-
 /* ---- definitions: nll_loss does not have the last field, label_smoothing ---- */
 
 #define DEFINE(op_name, op_fields)                                                                 \
@@ -620,8 +578,7 @@ static const char *const cases_nll_loss_backward[] = {
                                       .kernels = kernels,                                          \
                                       .spec = cross_entropy_spec,                                  \
                                       .cancels = 0.25,                                             \
-                                      .gradient = &gradient_##op_name,                             \
-                                      .cases = cases_##op_name};                                   \
+                                      .gradient = &gradient_##op_name};                            \
     const opdef_t op_def_##op_name##_backward = {                                                  \
         .name = #op_name "_backward",                                                              \
         .variant = VARIANT_##op_name,                                                              \
@@ -633,8 +590,7 @@ static const char *const cases_nll_loss_backward[] = {
         .infers_symbols = true,                                                                    \
         .kernels = backward_kernels,                                                               \
         .spec = cross_entropy_spec_backward,                                                       \
-        .cancels = 1.0,                                                                            \
-        .cases = cases_##op_name##_backward}
+        .cancels = 1.0}
 
 DEFINE(cross_entropy, 3);
 DEFINE(nll_loss, 2);

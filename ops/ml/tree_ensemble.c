@@ -217,16 +217,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {
-    "(f32[7,3], s32[5]<3, s32[5]<12, f32[5], s32[5,2]<5, s32[5,2]<4, s32[3]<5, f32[4,2])",
-    "(f64[3,17], s32[31]<17, s32[31]<12, f64[31], s32[31,2]<31, s32[31,2]<7, s32[7]<31, f32[7,1])"
-    " aggregate=\"min\"",
-    "(f32[17,1], s32[1]<1, s32[1]<6, f32[1], s32[1,2]<1, s32[1,2]<3, s32[1]<1, f64[3,3])"
-    " aggregate=\"max\"",
-    "(f32[3,3], s32[7]<3, s32[7]<12, f64[7], s32[7,2]<7, s32[7,2]<3, s32[0]<1, f32[3,2])",
-    "(f32[0,3], s32[7]<3, s32[7]<12, f32[7], s32[7,2]<7, s32[7,2]<3, s32[2]<7, f32[3,2])",
-    NULL};
-
 const opdef_t op_def_tree_ensemble = {.name = "tree_ensemble",
                                       .preference = OP_DENSE,
                                       .attrs = {sizeof(tree_ensemble_attrs_t), 1, fields},
@@ -236,8 +226,7 @@ const opdef_t op_def_tree_ensemble = {.name = "tree_ensemble",
                                       .infer = infer,
                                       .infers_symbols = true,
                                       .kernels = kernels,
-                                      .spec = spec,
-                                      .cases = cases};
+                                      .spec = spec};
 
 status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,
                           tree_aggregate_t aggregate, tensor_t **out)

@@ -607,67 +607,6 @@ static const gradient_t gradient = {.pass = pass,
                                     .reads_in = 1u << X | 1u << WEIGHT | 1u << BIAS,
                                     .reads_out = 1u << OUT_MEAN | 1u << OUT_VARIANCE};
 
-/* ---- cases ---- */
-
-#define ACTIVATED(text) text " activation=\"relu\"", text " activation=\"relu6\""
-
-static const char *const forward_cases[] = {"(f32[2,3,7,5], f32[3], f32[3])",
-                                            "(f32[2,17,9,9], f32[17], f32[17]) epsilon=0.001",
-                                            "(f32[2,32,6,6], f32[32], f32[32])",
-                                            "(f32[2,31,5], none, none)",
-                                            "(f32[3,7,3,4,5], f32[7], none)",
-                                            "(f32[2,1,8,8], none, f32[1])",
-                                            "(f32[5,17], f32[17], f32[17])",
-                                            "(f32[9,130], f32[130], f32[130])",
-                                            "(f32[2,16,9,10], f32[16], f32[16])",
-                                            "(f32[1,1,50,50], f32[1], f32[1])",
-                                            "(f32[2,3,1,1], f32[3], f32[3])",
-                                            "(f32[2,24,5,5]*100, f32[24], f32[24])",
-                                            "(bf16[2,17,5,5], f32[17], f32[17])",
-                                            "(bf16[4,40], bf16[40], bf16[40])",
-                                            "(f16[2,3,5,5], f16[3], f32[3])",
-                                            "(f64[2,7,3,3], f64[7], f64[7])",
-                                            "(f32[2,0,4], f32[0], f32[0])",
-                                            ACTIVATED("(f32[2,1,8,8], f32[1], f32[1])"),
-                                            ACTIVATED("(f32[2,3,7,5], none, f32[3])"),
-                                            ACTIVATED("(f32[2,7,25,13], f32[7]*5, f32[7]*3)"),
-                                            ACTIVATED("(f32[3,17,9,9], f32[17]*5, none)"),
-                                            ACTIVATED("(f32[2,31,5,5], f32[31]*5, f32[31]*3)"),
-                                            ACTIVATED("(f32[2,32,6,6], f32[32]*5, f32[32]*3)"),
-                                            ACTIVATED("(f32[9,130], f32[130]*5, f32[130]*3)"),
-                                            ACTIVATED("(f32[3,7,3,4,5], f32[7]*5, f32[7]*3)"),
-                                            ACTIVATED("(bf16[2,17,5,5], f32[17]*5, f32[17]*3)"),
-                                            ACTIVATED("(f64[2,7,3,3], f64[7]*5, f64[7]*3)"),
-                                            NULL};
-
-static const char *const backward_cases[] = {
-    "(f32[2,3,7,5], f32[3], f32[3], f32[3]+, f32[2,3,7,5], none)",
-    "(f32[2,17,9,9], f32[17], f32[17], f32[17]+, f32[2,17,9,9], none) epsilon=0.001",
-    "(f32[2,32,6,6], f32[32], f32[32], f32[32]+, f32[2,32,6,6], none)",
-    "(f32[2,31,5], none, f32[31], f32[31]+, f32[2,31,5], none)",
-    "(f32[3,7,3,4,5], f32[7], f32[7], f32[7]+, f32[3,7,3,4,5], none)",
-    "(f32[2,1,8,8], f32[1], f32[1], f32[1]+, f32[2,1,8,8], none)",
-    "(f32[5,17], f32[17], f32[17], f32[17]+, f32[5,17], none)",
-    "(f32[9,130], f32[130], f32[130], f32[130]+, f32[9,130], none)",
-    "(f32[2,16,9,10], f32[16], f32[16], f32[16]+, f32[2,16,9,10], none)",
-    "(f32[1,1,50,50], f32[1], f32[1], f32[1]+, f32[1,1,50,50], none)",
-    "(bf16[2,17,5,5], f32[17], f32[17], f32[17]+, bf16[2,17,5,5], none)",
-    "(bf16[4,40], bf16[40], f32[40], f32[40]+, bf16[4,40], none)",
-    "(f16[2,3,5,5], f16[3], f32[3], f32[3]+, f16[2,3,5,5], none)",
-    "(f64[2,7,3,3], f64[7], f64[7], f64[7]+, f64[2,7,3,3], none)",
-    "(f32[2,0,4], f32[0], f32[0], f32[0], f32[2,0,4], none)",
-    ACTIVATED("(f32[2,1,8,8], f32[1], f32[1], f32[1]+, f32[2,1,8,8], f32[1])"),
-    ACTIVATED("(f32[2,3,7,5], none, f32[3], f32[3]+, f32[2,3,7,5], f32[3])"),
-    ACTIVATED("(f32[2,7,25,13], f32[7]*5, f32[7], f32[7]+, f32[2,7,25,13], f32[7]*3)"),
-    ACTIVATED("(f32[3,17,9,9], f32[17]*5, f32[17], f32[17]+, f32[3,17,9,9], none)"),
-    ACTIVATED("(f32[2,31,5,5], f32[31]*5, f32[31], f32[31]+, f32[2,31,5,5], f32[31]*3)"),
-    ACTIVATED("(f32[2,32,6,6], f32[32]*5, f32[32], f32[32]+, f32[2,32,6,6], f32[32]*3)"),
-    ACTIVATED("(f32[9,130], f32[130]*5, f32[130], f32[130]+, f32[9,130], f32[130]*3)"),
-    ACTIVATED("(f32[3,7,3,4,5], f32[7]*5, f32[7], f32[7]+, f32[3,7,3,4,5], f32[7]*3)"),
-    ACTIVATED("(bf16[2,17,5,5], f32[17]*5, f32[17], f32[17]+, bf16[2,17,5,5], f32[17]*3)"),
-    ACTIVATED("(f64[2,7,3,3], f64[7]*5, f64[7], f64[7]+, f64[2,7,3,3], f64[7]*3)"),
-    NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
@@ -679,8 +618,7 @@ const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
                                             .infers_symbols = true,
                                             .kernels = forward_kernels,
                                             .spec = spec_forward,
-                                            .gradient = &gradient,
-                                            .cases = forward_cases};
+                                            .gradient = &gradient};
 
 const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .preference = OP_FOLLOWS,
@@ -690,8 +628,7 @@ const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .infer = infer_backward,
                                             .infers_symbols = true,
                                             .kernels = backward_kernels,
-                                            .spec = spec_backward,
-                                            .cases = backward_cases};
+                                            .spec = spec_backward};
 
 /* ---- public ---- */
 

@@ -522,44 +522,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,6,7,5], f32[6], f32[6]) num_groups=3",
-                                    "(f32[2,32,6,6], f32[32], f32[32]) num_groups=2",
-                                    "(f32[2,34,5,3], f32[34], f32[34]) num_groups=17",
-                                    "(f32[2,256,6,6], f32[256], f32[256]) num_groups=64",
-                                    "(f32[1,17,9,9], f32[17], none) num_groups=17 epsilon=0.001",
-                                    "(f32[2,7,4,4], none, f32[7]) num_groups=1",
-                                    "(f32[3,31,4], none, none) num_groups=31",
-                                    "(f32[5,12], f32[12], f32[12]) num_groups=4",
-                                    "(f32[1,16,3,4,5], f32[16], f32[16]) num_groups=4",
-                                    "(f32[1,4,24,24], f32[4], f32[4]) num_groups=2",
-                                    "(f32[1,4,2,3,2,3], f32[4], f32[4]) num_groups=2",
-                                    "(bf16[2,18,5,5], f32[18], f32[18]) num_groups=2",
-                                    "(f16[2,3,5,5], f16[3], f16[3]) num_groups=3",
-                                    "(f64[2,8,3,3], f64[8], f32[8]) num_groups=4",
-                                    "(f32[0,4,3,3], f32[4], f32[4]) num_groups=2",
-                                    "(f32[2,4,0], f32[4], f32[4]) num_groups=2",
-                                    NULL};
-
-static const char *const backward_cases[] = {
-    "(f32[2,6,7,5], f32[6], f32[2,6,7,5]) num_groups=3",
-    "(f32[2,32,4,4], f32[32], f32[2,32,4,4]) num_groups=2",
-    "(f32[2,34,5,3], f32[34], f32[2,34,5,3]) num_groups=17",
-    "(f32[1,17,9,9], none, f32[1,17,9,9]) num_groups=17 epsilon=0.001",
-    "(f32[2,7,4,4], none, f32[2,7,4,4]) num_groups=1",
-    "(f32[3,31,4], f32[31], f32[3,31,4]) num_groups=31",
-    "(f32[5,12], f32[12], f32[5,12]) num_groups=4",
-    "(f32[1,1,5,5], f32[1], f32[1,1,5,5]) num_groups=1",
-    "(f32[1,16,3,2,3], f32[16], f32[1,16,3,2,3]) num_groups=4",
-    "(f32[1,4,24,24], f32[4], f32[1,4,24,24]) num_groups=4",
-    "(bf16[2,18,3,3], f32[18], bf16[2,18,3,3]) num_groups=2",
-    "(f16[2,3,5,5], f16[3], f16[2,3,5,5]) num_groups=3",
-    "(f64[2,8,3,3], f32[8], f64[2,8,3,3]) num_groups=4",
-    "(f32[0,4,3,3], f32[4], f32[0,4,3,3]) num_groups=2",
-    "(f32[2,4,0], f32[4], f32[2,4,0]) num_groups=2",
-    NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_group_norm = {.name = "group_norm",
@@ -571,8 +533,7 @@ const opdef_t op_def_group_norm = {.name = "group_norm",
                                    .infers_symbols = true,
                                    .kernels = kernels,
                                    .spec = spec,
-                                   .gradient = &gradient,
-                                   .cases = cases};
+                                   .gradient = &gradient};
 
 const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
                                             .preference = OP_FOLLOWS,
@@ -582,8 +543,7 @@ const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
                                             .infer = infer_backward,
                                             .infers_symbols = true,
                                             .kernels = backward_kernels,
-                                            .spec = spec_backward,
-                                            .cases = backward_cases};
+                                            .spec = spec_backward};
 
 /* ---- public ---- */
 

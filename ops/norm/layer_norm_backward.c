@@ -357,21 +357,8 @@ const gradient_t layer_norm_gradient = {.pass = pass_layer_norm,
                                         .reads_in = 1u << X | 1u << WEIGHT};
 const gradient_t rms_norm_gradient = {.pass = pass_rms_norm, .reads_in = 1u << X | 1u << WEIGHT};
 
-/* ---- cases ---- */
-
-#define CASES                                                                                      \
-    "(f32[2,5,17], f32[17], f32[2,5,17])", "(f32[3,64], f32[64], f32[3,64]) epsilon=0.001",        \
-        "(f32[2,3,7,5], f32[7,5], f32[2,3,7,5]) n_dims=2",                                         \
-        "(f32[2,17,5,3], f32[17,5,3], f32[2,17,5,3]) n_dims=3", "(f32[2,31], none, f32[2,31])",    \
-        "(f32[300], f32[300], f32[300])", "(f32[20,129], f32[129], f32[20,129])",                  \
-        "(f32[3,100], f64[100], f32[3,100])", "(bf16[2,5,17], f32[17], bf16[2,5,17])",             \
-        "(f16[2,5,7], f16[7], f16[2,5,7])", "(f64[2,5,31], f64[31], f64[2,5,31])",                 \
-        "(f32[0,5], f32[5], f32[0,5])"
-
-static const char *const cases_layer_norm[] = {CASES, "(f32[4,1], f32[1], f32[4,1])", NULL};
 /* No case has rows of one element: rms_norm returns their sign, and the gradient is rounding
  * noise. */
-static const char *const cases_rms_norm[] = {CASES, NULL};
 
 /* ---- definitions ---- */
 
@@ -386,8 +373,7 @@ static const char *const cases_rms_norm[] = {CASES, NULL};
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec,                                                                              \
-        .cases = cases_##of}
+        .spec = spec}
 
 DEFINE(layer_norm, 3);
 DEFINE(rms_norm, 2);

@@ -372,44 +372,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,32,7,5]) alpha=0.1",
-                                    "(f32[1,3,6,6]) alpha=0.5",
-                                    "(f32[1,1,4,4]) size=3 alpha=0.5",
-                                    "(f32[2,17,5,5]) size=3 alpha=0.5 beta=0.5 k=2.0",
-                                    "(f32[2,31,5,5]) size=4 alpha=0.5",
-                                    "(f32[1,7,3,3]) size=9 alpha=2.0 beta=1.0",
-                                    "(f32[1,150,3,3]) size=6 alpha=1.0",
-                                    "(f32[1,40,3,3]) size=35 alpha=1.0",
-                                    "(f32[1,64,27,27])",
-                                    "(f32[2,7,9]) alpha=1.0",
-                                    "(f32[5,13]) alpha=1.0",
-                                    "(f32[1,17,3,2,4]) alpha=1.0",
-                                    "(bf16[1,16,5,5]) alpha=0.5",
-                                    "(f16[1,7,3,3]) alpha=0.5",
-                                    "(f64[2,7,3,3]) alpha=0.5",
-                                    "(f32[0,3,4,4])",
-                                    NULL};
-
-static const char *const backward_cases[] = {
-    "(f32[2,32,7,5], f32[2,32,7,5]) alpha=0.1",
-    "(f32[1,3,6,6], f32[1,3,6,6]) alpha=0.5",
-    "(f32[1,1,4,4], f32[1,1,4,4]) size=3 alpha=0.5",
-    "(f32[2,17,5,5], f32[2,17,5,5]) size=3 alpha=0.5 beta=0.5 k=2.0",
-    "(f32[2,31,5,5], f32[2,31,5,5]) size=4 alpha=0.5",
-    "(f32[1,7,3,3], f32[1,7,3,3]) size=9 alpha=2.0 beta=1.0",
-    "(f32[1,40,3,3], f32[1,40,3,3]) size=35 alpha=1.0",
-    "(f32[1,24,27,27], f32[1,24,27,27]) alpha=0.5",
-    "(f32[2,7,9], f32[2,7,9]) alpha=1.0",
-    "(f32[5,13], f32[5,13]) alpha=1.0",
-    "(f32[1,17,3,2,4], f32[1,17,3,2,4]) alpha=1.0",
-    "(bf16[1,16,5,5], bf16[1,16,5,5]) alpha=0.5",
-    "(f16[1,7,3,3], f16[1,7,3,3]) alpha=0.5",
-    "(f64[2,7,3,3], f64[2,7,3,3]) alpha=0.5",
-    "(f32[0,3,4,4], f32[0,3,4,4])",
-    NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_lrn = {.name = "lrn",
@@ -421,8 +383,7 @@ const opdef_t op_def_lrn = {.name = "lrn",
                             .infers_symbols = true,
                             .kernels = kernels,
                             .spec = spec,
-                            .gradient = &gradient,
-                            .cases = cases};
+                            .gradient = &gradient};
 
 const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
                                      .preference = OP_FOLLOWS,
@@ -432,8 +393,7 @@ const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
                                      .infer = infer_backward,
                                      .infers_symbols = true,
                                      .kernels = backward_kernels,
-                                     .spec = spec_backward,
-                                     .cases = backward_cases};
+                                     .spec = spec_backward};
 
 /* ---- public ---- */
 

@@ -483,62 +483,6 @@ static void pass_batch(const gradient_call_t *call)
 static const gradient_t gradient_batch = {
     .pass = pass_batch, .reads_in = 1u << X | 1u << WEIGHT | 1u << MEAN | 1u << VAR};
 
-/* ---- cases ---- */
-
-static const char *const batch_cases[] = {
-    "(f32[2,3,7,5], f32[3], f32[3], f32[3], f32[3]+)",
-    "(f32[1,1,5,5], f32[1], f32[1], f32[1], f32[1]+)",
-    "(f32[2,17,9,9], f32[17], f32[17], f32[17], f32[17]+) epsilon=0.001",
-    "(f32[1,32,6,6], none, none, f32[32], f32[32]+)",
-    "(f32[2,31,4,4], f32[31], none, f32[31], f32[31]+)",
-    "(f32[2,7,4,4], none, f32[7], f32[7], f32[7]+)",
-    "(f32[2,24,40,40], f32[24], f32[24], f32[24], f32[24]+)",
-    "(f32[5,13], f32[13], f32[13], f32[13], f32[13]+)",
-    "(f32[2,7,11], f32[7], f32[7], f32[7], f32[7]+)",
-    "(f32[1,17,3,4,5], f32[17], f32[17], f32[17], f32[17]+)",
-    "(bf16[2,17,5,5], f32[17], f32[17], f32[17], f32[17]+)",
-    "(bf16[2,16,5,5], bf16[16], bf16[16], bf16[16], bf16[16]+)",
-    "(f16[2,3,5,5], f16[3], f16[3], f32[3], f32[3]+)",
-    "(f64[2,7,3,3], f64[7], f64[7], f64[7], f64[7]+)",
-    "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3]+)",
-    "(f32[2,32,6,6], f32[32], f32[32], f32[32], f32[32]+) post=[\"relu\"]",
-    "(f32[2,17,9,9], f32[17], f32[17], f32[17], f32[17]+) post=[\"relu\"]",
-    "(f32[3,31,5,7], f32[31], none, f32[31], f32[31]+) post=[\"relu\"]",
-    "(f32[2,7,11], f32[7], f32[7], f32[7], f32[7]+) post=[\"sigmoid\",\"linear(2,1)\"]",
-    "(bf16[2,17,5,5], f32[17], f32[17], f32[17], f32[17]+) post=[\"relu\"]",
-    "(f32[2,3,5,5], f32[3], f32[3], f32[3], f32[3]+, f32[2,3,5,5]) post=[\"add\",\"tanh\"]",
-    "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3]+) post=[\"relu\"]",
-    NULL};
-
-static const char *const layer_cases[] = {"(f32[2,5,17], f32[17], f32[17])",
-                                          "(f32[3,64], f32[64], f32[64]) epsilon=0.001",
-                                          "(f32[2,3,7,5], f32[7,5], f32[7,5]) n_dims=2",
-                                          "(f32[2,17,5,5], f32[17,5,5], f32[17,5,5]) n_dims=3",
-                                          "(f32[2,31], none, none)",
-                                          "(f32[2,7,8], f32[8], none)",
-                                          "(f32[2,7,8], none, f32[8])",
-                                          "(f32[4,1], f32[1], f32[1])",
-                                          "(f32[600], f32[600], f32[600])",
-                                          "(bf16[2,5,17], f32[17], f32[17])",
-                                          "(bf16[2,5,32], bf16[32], bf16[32])",
-                                          "(f16[2,5,7], f16[7], f16[7])",
-                                          "(f64[2,5,300], f64[300], f64[300])",
-                                          "(f32[0,5], f32[5], f32[5])",
-                                          NULL};
-
-static const char *const rms_cases[] = {"(f32[2,5,17], f32[17])",
-                                        "(f32[3,64], f32[64]) epsilon=0.001",
-                                        "(f32[2,3,7,5], f32[7,5]) n_dims=2",
-                                        "(f32[2,31], none)",
-                                        "(f32[3,100], f64[100])",
-                                        "(f32[4,1], f32[1])",
-                                        "(f32[600], f32[600])",
-                                        "(bf16[2,5,17], f32[17])",
-                                        "(f16[2,5,7], f16[7])",
-                                        "(f64[2,5,300], f64[300])",
-                                        "(f32[0,5], f32[5])",
-                                        NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_batch_norm = {.name = "batch_norm",
@@ -551,8 +495,7 @@ const opdef_t op_def_batch_norm = {.name = "batch_norm",
                                    .infers_symbols = true,
                                    .kernels = batch_kernels,
                                    .spec = spec_batch,
-                                   .gradient = &gradient_batch,
-                                   .cases = batch_cases};
+                                   .gradient = &gradient_batch};
 
 const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .variant = VARIANT_layer_norm,
@@ -565,8 +508,7 @@ const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .infers_symbols = true,
                                    .kernels = layer_kernels,
                                    .spec = spec_layer,
-                                   .gradient = &layer_norm_gradient,
-                                   .cases = layer_cases};
+                                   .gradient = &layer_norm_gradient};
 
 const opdef_t op_def_rms_norm = {.name = "rms_norm",
                                  .variant = VARIANT_rms_norm,
@@ -579,8 +521,7 @@ const opdef_t op_def_rms_norm = {.name = "rms_norm",
                                  .infers_symbols = true,
                                  .kernels = rms_kernels,
                                  .spec = spec_layer,
-                                 .gradient = &rms_norm_gradient,
-                                 .cases = rms_cases};
+                                 .gradient = &rms_norm_gradient};
 
 /* ---- public ---- */
 

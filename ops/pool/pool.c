@@ -342,79 +342,6 @@ static void pool_pass(const gradient_call_t *call)
 static const gradient_t gradient_max = {.pass = pool_pass, .reads_in = 1u << X};
 static const gradient_t gradient_avg = {.pass = pool_pass};
 
-/* ---- cases ---- */
-
-#define CASES_1D                                                                                   \
-    "(f32[2,3,11]) kernel=[3] stride=[2]", "(f32[1,17,20]) kernel=[2] padding=[1]",                \
-        "(f32[2,31,9]) kernel=[3] stride=[2] ceil_mode=true", "(f64[1,7,8]) kernel=[2]"
-
-#define CASES_2D                                                                                   \
-    "(f32[2,3,13,11]) kernel=[3,3] stride=[2,2] padding=[1,1]", "(f32[1,1,7,7]) kernel=[2,2]",     \
-        "(f32[2,7,8,9]) kernel=[3,2] stride=[1,2] padding=[1,0]",                                  \
-        "(f32[1,17,14,14]) kernel=[3,3] stride=[2,2] ceil_mode=true",                              \
-        "(f32[1,31,7,7]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true",                  \
-        "(f32[2,32,8,8]) kernel=[8,8]", "(f32[1,64,28,28]) kernel=[2,2]",                          \
-        "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1]",                            \
-        "(f32[1,16,5,5]) kernel=[3,3] stride=[3,3] padding=[1,1]",                                 \
-        "(f32[1,17,1,1]) kernel=[2,2] stride=[1,1] padding=[1,1]",                                 \
-        "(f32[1,7,2,2]) kernel=[3,3] stride=[2,2] ceil_mode=true",                                 \
-        "(bf16[1,16,8,8]) kernel=[3,3] stride=[2,2]", "(f16[1,17,6,6]) kernel=[2,2]",              \
-        "(f64[2,3,7,7]) kernel=[3,3] stride=[2,2] padding=[1,1]", "(f32[0,3,7,7]) kernel=[2,2]"
-
-#define CASES_3D                                                                                   \
-    "(f32[1,3,5,7,6]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1]",                              \
-        "(f32[1,17,4,6,6]) kernel=[2,2,2]", "(f32[1,16,4,6,6]) kernel=[1,3,2] stride=[1,2,1]",     \
-        "(f64[1,3,4,4,4]) kernel=[2,2,2]"
-
-static const char *const cases_max_1d[] = {CASES_1D,
-                                           "(f32[2,3,11]) kernel=[3] dilation=[2]",
-                                           "(s8[2,17,11]) kernel=[3] stride=[2] padding=[1]",
-                                           "(u8[1,16,9]<255) kernel=[2]",
-                                           "(s64[1,3,9]<90) kernel=[3]",
-                                           NULL};
-static const char *const cases_max_2d[] = {
-    CASES_2D,
-    "(f32[2,17,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
-    "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
-    "(s8[1,17,6,6]) kernel=[2,2]",
-    "(u8[1,16,6,6]) kernel=[2,2]",
-    "(s8[2,17,9,7]) kernel=[3,3] stride=[2,2] padding=[1,1]",
-    "(u8[1,70,7,9]<255) kernel=[2,3] stride=[1,2] dilation=[2,1] padding=[0,1]",
-    "(s32[1,3,6,6]<90) kernel=[2,2]",
-    NULL};
-static const char *const cases_max_3d[] = {
-    CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]",
-    "(s8[1,17,4,7,6]) kernel=[3,3,3] stride=[2,2,1] padding=[1,1,1]",
-    "(u8[1,16,4,6,6]<255) kernel=[2,2,2]", NULL};
-static const char *const cases_avg_1d[] = {
-    CASES_1D, "(f32[2,3,11]) kernel=[3] padding=[1] count_include_pad=true", NULL};
-static const char *const cases_avg_2d[] = {
-    CASES_2D,
-    "(f32[2,17,9,9]) kernel=[3,3] stride=[2,2] padding=[1,1] count_include_pad=true",
-    "(f32[1,17,8,8]) kernel=[3,3] stride=[2,2] ceil_mode=true count_include_pad=true",
-    "(f32[1,31,8,8]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true count_include_pad=true",
-    "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1] count_include_pad=true",
-    "(f32[2,17,9,8]) kernel=[3,2] stride=[1,2] dilation=[2,3]",
-    "(f32[1,31,9,9]) kernel=[3,3] stride=[2,1] padding=[2,1] dilation=[2,2] ceil_mode=true",
-    "(f32[1,7,8,9]) kernel=[2,3] padding=[1,2] dilation=[3,2] count_include_pad=true",
-    "(f32[1,3,9,9]) kernel=[3,3] stride=[33,6] padding=[3,1] dilation=[17,2] ceil_mode=true",
-    NULL};
-static const char *const cases_avg_3d[] = {
-    CASES_3D, "(f32[1,17,5,5,5]) kernel=[2,3,2] padding=[1,1,1] count_include_pad=true", NULL};
-#define CASES_ADAPTIVE                                                                             \
-    "(f32[2,3,7,7]) output_size=[1,1]", "(f32[1,17,14,14]) output_size=[7,7]",                     \
-        "(f32[1,31,13,11]) output_size=[6,6]", "(f32[2,32,6,6]) output_size=[7,3]",                \
-        "(f32[1,256,6,6]) output_size=[1,1]", "(f32[2,7,11]) output_size=[4]",                     \
-        "(f32[2,17,12]) output_size=[3]", "(f32[1,17,4,6,6]) output_size=[2,3,4]",                 \
-        "(f32[1,16,4,6,6]) output_size=[1,1,1]", "(bf16[1,16,8,8]) output_size=[1,1]",             \
-        "(f16[1,7,5,5]) output_size=[2,2]", "(f64[1,3,5,7]) output_size=[3,3]",                    \
-        "(f32[1,1,1,1]) output_size=[1,1]", "(f32[0,3,4,4]) output_size=[2,2]"
-
-static const char *const cases_adaptive_avg[] = {CASES_ADAPTIVE, NULL};
-static const char *const cases_adaptive_max[] = {CASES_ADAPTIVE, "(s8[1,17,8,6]) output_size=[4,2]",
-                                                 "(u8[2,16,9]<255) output_size=[3]",
-                                                 "(s8[1,3,5,7]) output_size=[3,3]", NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(kind, n)                                                                            \
@@ -432,8 +359,7 @@ static const char *const cases_adaptive_max[] = {CASES_ADAPTIVE, "(s8[1,17,8,6])
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = pool_spec,                                                                         \
-        .gradient = &gradient_##kind,                                                              \
-        .cases = cases_##kind##_##n##d}
+        .gradient = &gradient_##kind}
 
 DEFINE(max, 1);
 DEFINE(max, 2);
@@ -455,8 +381,7 @@ DEFINE(avg, 3);
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = pool_spec,                                                                         \
-        .gradient = &gradient_##kind,                                                              \
-        .cases = cases_adaptive_##kind}
+        .gradient = &gradient_##kind}
 
 DEFINE_ADAPTIVE(avg);
 DEFINE_ADAPTIVE(max);

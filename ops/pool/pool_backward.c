@@ -204,66 +204,9 @@ static const kernel_t native = {
     .name = "native", .prepare = pool_backward_prepare, .run = pool_backward_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases_max_1d[] = {"(f32[2,3,11], f32[2,3,5]) kernel=[3] stride=[2]",
-                                           "(f32[1,17,20], f32[1,17,11]) kernel=[2] padding=[1]",
-                                           NULL};
-static const char *const cases_max_2d[] = {
-    "(f32[2,3,13,11], f32[2,3,7,6]) kernel=[3,3] stride=[2,2] padding=[1,1]",
-    "(f32[1,1,7,7], f32[1,1,3,3]) kernel=[2,2]",
-    "(f32[1,17,14,14], f32[1,17,7,7]) kernel=[3,3] stride=[2,2] ceil_mode=true",
-    "(f32[1,31,7,7], f32[1,31,4,4]) kernel=[3,3] stride=[2,2] padding=[1,1]",
-    "(f32[2,64,8,8], f32[2,64,8,8]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
-    "(f32[0,3,4,4], f32[0,3,2,2]) kernel=[2,2]",
-    "(bf16[1,70,9,9], bf16[1,70,5,5]) kernel=[3,3] stride=[2,2] padding=[1,1]",
-    "(f16[2,17,6,6], f16[2,17,5,5]) kernel=[2,2] stride=[1,1]",
-    "(f64[2,17,6,7], f64[2,17,3,3]) kernel=[3,2] stride=[2,2] padding=[1,0]",
-    NULL};
-static const char *const cases_max_3d[] = {
-    "(f32[1,3,5,7,6], f32[1,3,3,4,3]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1]",
-    "(f32[1,17,4,6,6], f32[1,17,2,3,3]) kernel=[2,2,2]", NULL};
-static const char *const cases_avg_1d[] = {
-    "(f32[2,3,5]) kernel=[3] stride=[2] input_size=[11]",
-    "(f32[1,17,11]) kernel=[2] padding=[1] count_include_pad=true input_size=[20]", NULL};
-static const char *const cases_avg_2d[] = {
-    "(f32[2,3,7,6]) kernel=[3,3] stride=[2,2] padding=[1,1] input_size=[13,11]",
-    "(f32[1,17,7,7]) kernel=[3,3] stride=[2,2] ceil_mode=true count_include_pad=true "
-    "input_size=[14,14]",
-    "(f32[1,31,4,4]) kernel=[3,3] stride=[2,2] padding=[1,1] count_include_pad=true "
-    "input_size=[7,7]",
-    "(f32[1,1,3,3]) kernel=[2,2] input_size=[7,7]",
-    "(f32[2,64,6,6]) kernel=[2,2] stride=[1,1] dilation=[2,2] input_size=[8,8]",
-    "(bf16[1,70,5,5]) kernel=[3,3] stride=[2,2] padding=[1,1] input_size=[9,9]",
-    "(f16[2,17,5,5]) kernel=[2,2] stride=[1,1] input_size=[6,6]",
-    "(f64[2,17,3,3]) kernel=[3,2] stride=[2,2] padding=[1,0] count_include_pad=true "
-    "input_size=[6,7]",
-    NULL};
-static const char *const cases_avg_3d[] = {
-    "(f32[1,3,3,4,3]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1] input_size=[5,7,6]",
-    "(f32[1,17,2,3,3]) kernel=[2,2,2] input_size=[4,6,6]", NULL};
-static const char *const cases_adaptive_avg[] = {"(f32[2,3,1,1]) input_size=[7,7]",
-                                                 "(f32[1,31,6,6]) input_size=[13,11]",
-                                                 "(f32[2,32,7,3]) input_size=[6,6]",
-                                                 "(f32[2,7,4]) input_size=[11]",
-                                                 "(f32[1,17,2,3,4]) input_size=[4,6,6]",
-                                                 "(bf16[2,17,3,2]) input_size=[7,5]",
-                                                 "(f64[1,3,4]) input_size=[11]",
-                                                 "(f32[2,7,3,0]) input_size=[7,5]",
-                                                 NULL};
-static const char *const cases_adaptive_max[] = {"(f32[2,3,7,7], f32[2,3,1,1])",
-                                                 "(f32[1,31,13,11], f32[1,31,6,6])",
-                                                 "(f32[2,32,6,6], f32[2,32,7,3])",
-                                                 "(f32[2,7,11], f32[2,7,4])",
-                                                 "(f32[1,17,4,6,6], f32[1,17,2,3,4])",
-                                                 "(f16[2,17,7,5], f16[2,17,3,2])",
-                                                 "(f64[1,3,11], f64[1,3,4])",
-                                                 "(f32[2,7,7,5], f32[2,7,3,0])",
-                                                 NULL};
-
 /* ---- definitions ---- */
 
-#define DEFINE(op_name, kind, bits, cases_name, ...)                                               \
+#define DEFINE(op_name, kind, bits, ...)                                                           \
     const opdef_t op_def_##op_name##_backward = {.name = #op_name "_backward",                     \
                                                  .variant = VARIANT_##kind | (bits),               \
                                                  .preference = OP_FOLLOWS,                         \
@@ -275,15 +218,14 @@ static const char *const cases_adaptive_max[] = {"(f32[2,3,7,7], f32[2,3,1,1])",
                                                  .infer = pool_backward_infer,                     \
                                                  .infers_symbols = true,                           \
                                                  .kernels = kernels,                               \
-                                                 .spec = pool_backward_spec,                       \
-                                                 .cases = cases_name}
+                                                 .spec = pool_backward_spec}
 #define ATTRS(fields) sizeof(pool_backward_attrs_t), sizeof(fields) / sizeof *(fields), fields
 
-DEFINE(max_pool1d, max, 0, cases_max_1d, ATTRS(fields_max_1d));
-DEFINE(max_pool2d, max, 0, cases_max_2d, ATTRS(fields_max_2d));
-DEFINE(max_pool3d, max, 0, cases_max_3d, ATTRS(fields_max_3d));
-DEFINE(avg_pool1d, avg, 0, cases_avg_1d, ATTRS(fields_avg_1d));
-DEFINE(avg_pool2d, avg, 0, cases_avg_2d, ATTRS(fields_avg_2d));
-DEFINE(avg_pool3d, avg, 0, cases_avg_3d, ATTRS(fields_avg_3d));
-DEFINE(adaptive_avg_pool, avg, POOL_ADAPTIVE, cases_adaptive_avg, ATTRS(fields_adaptive_avg));
-DEFINE(adaptive_max_pool, max, POOL_ADAPTIVE, cases_adaptive_max, 0, 0, NULL);
+DEFINE(max_pool1d, max, 0, ATTRS(fields_max_1d));
+DEFINE(max_pool2d, max, 0, ATTRS(fields_max_2d));
+DEFINE(max_pool3d, max, 0, ATTRS(fields_max_3d));
+DEFINE(avg_pool1d, avg, 0, ATTRS(fields_avg_1d));
+DEFINE(avg_pool2d, avg, 0, ATTRS(fields_avg_2d));
+DEFINE(avg_pool3d, avg, 0, ATTRS(fields_avg_3d));
+DEFINE(adaptive_avg_pool, avg, POOL_ADAPTIVE, ATTRS(fields_adaptive_avg));
+DEFINE(adaptive_max_pool, max, POOL_ADAPTIVE, 0, 0, NULL);

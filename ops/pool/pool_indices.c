@@ -129,36 +129,6 @@ static void pool_indices_pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pool_indices_pass, .reads_in = 1u << X};
 
-/* ---- cases ---- */
-
-static const char *const cases_1d[] = {"(f32[2,3,11]) kernel=[3] stride=[2]",
-                                       "(f64[1,17,20]) kernel=[2] padding=[1]",
-                                       "(s64[1,3,9]<90) kernel=[3] order=\"tensor\"",
-                                       "(f32[2,1,9]) kernel=[3] order=\"columns\"", NULL};
-static const char *const cases_2d[] = {
-    "(f32[2,3,13,11]) kernel=[3,3] stride=[2,2] padding=[1,1]",
-    "(f32[1,17,7,6]) kernel=[3,2] stride=[2,2] ceil_mode=true order=\"tensor\"",
-    "(f32[2,7,5,6]) kernel=[3,3] padding=[1,1] order=\"columns\"",
-    "(f32[2,31,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
-    "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
-    "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1]",
-    "(s8[1,17,6,6]) kernel=[2,2]",
-    "(u8[1,16,6,6]<3) kernel=[3,3]",
-    "(bf16[1,16,8,8]) kernel=[3,3] stride=[2,2]",
-    "(f16[1,17,6,6]) kernel=[2,2]",
-    "(f32[0,3,7,7]) kernel=[2,2]",
-    NULL};
-static const char *const cases_3d[] = {
-    "(f32[1,3,5,7,6]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1]",
-    "(f32[2,3,4,3,5]) kernel=[2,1,2] order=\"columns\"",
-    "(f64[1,2,4,4,4]) kernel=[2,2,2] order=\"tensor\"", NULL};
-
-static const char *const cases_adaptive[] = {
-    "(f32[2,3,7,7]) output_size=[1,1]",     "(f32[1,17,7,6]) output_size=[3,4]",
-    "(f64[2,3,9]) output_size=[4]",         "(s32[1,2,5,6]<4) output_size=[7,2]",
-    "(f32[1,3,4,5,6]) output_size=[2,5,3]", "(bf16[1,16,5,5]) output_size=[2,3]",
-    "(f32[0,3,5,5]) output_size=[2,2]",     NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(n)                                                                                  \
@@ -174,8 +144,7 @@ static const char *const cases_adaptive[] = {
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = pool_indices_spec,                                                                 \
-        .gradient = &gradient,                                                                     \
-        .cases = cases_##n##d}
+        .gradient = &gradient}
 
 DEFINE(1);
 DEFINE(2);
@@ -192,8 +161,7 @@ const opdef_t op_def_adaptive_max_pool_with_indices = {
     .infers_symbols = true,
     .kernels = kernels,
     .spec = pool_indices_spec,
-    .gradient = &gradient,
-    .cases = cases_adaptive};
+    .gradient = &gradient};
 
 /* ---- public ---- */
 

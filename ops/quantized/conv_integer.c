@@ -626,37 +626,6 @@ static const kernel_t native = {.name = "native",
                                 .pack = pack};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases_1d[] = {
-    "(u8[2,3,11]<255, s8[5,3,3], none, none)",
-    "(s8[1,17,20], s8[31,17,5], s8[], none) stride=[2] padding=[2] dilation=[2]",
-    "(u8[2,8,9]<255, u8[8,1,3]<255, u8[]<255, u8[8]<255) padding=[1] groups=8", NULL};
-
-static const char *const cases_2d[] = {
-    "(u8[2,3,13,11]<255, s8[16,3,3,3], none, none) padding=[1,1]",
-    "(u8[1,1,7,7]<255, s8[1,1,3,3], u8[]<255, none)",
-    "(s8[2,7,8,9], s8[17,7,3,3], none, none) stride=[2,1] padding=[1,0]",
-    "(u8[2,7,8,9]<255, s8[17,7,3,3], u8[1]<255, none) stride=[2,1] padding=[1,0]",
-    "(s8[1,16,9,9], s8[31,16,1,1], s8[], none)",
-    "(u8[1,64,6,6]<255, s8[64,64,3,3]<127, none, none) padding=[1,1]",
-    "(u8[1,1027,4,4]<255, s8[3,1027,3,3]<127, u8[]<99, none) padding=[1,1]",
-    "(u8[1,17,9,9]<255, s8[3,17,3,3], u8[]<255, s8[3]) dilation=[2,2] padding=[2,2]",
-    "(u8[1,17,9,9]<255, u8[3,17,3,3]<255, none, u8[]<255) extra_padding=[1,2]",
-    "(s8[2,32,8,8], s8[32,1,3,3], s8[], none) padding=[1,1] groups=32",
-    "(u8[2,32,8,8]<255, s8[32,1,3,3], none, none) padding=[1,1] groups=32",
-    "(u8[1,12,6,6]<255, s8[24,3,3,3], u8[]<255, none) padding=[1,1] groups=4 extra_padding=[-1,1]",
-    "(u8[1,32,6,6]<255, s8[32,16,3,3], u8[]<255, none) padding=[1,2] groups=2 dilation=[1,2]",
-    "(s8[1,5,31,31], s8[7,5,5,3], none, none) padding=[2,1] stride=[3,2]",
-    "(u8[0,3,7,7], s8[4,3,3,3], none, none)",
-    "(u8[2,0,5,5], s8[4,0,3,3], none, none)",
-    NULL};
-
-static const char *const cases_3d[] = {
-    "(u8[1,3,5,7,6]<255, s8[8,3,3,3,3], u8[]<255, none) padding=[1,1,1]",
-    "(s8[1,16,4,6,6], s8[17,16,2,3,1], none, none) stride=[1,2,1]",
-    "(s8[1,8,4,5,5], u8[8,2,3,3,3]<255, s8[], u8[8]<255) padding=[1,1,1] groups=4", NULL};
-
 /* ---- definition ---- */
 
 #define DEFINE(n)                                                                                  \
@@ -671,8 +640,7 @@ static const char *const cases_3d[] = {
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
-        .flops = ops_flops_of_weight,                                                              \
-        .cases = cases_##n##d}
+        .flops = ops_flops_of_weight}
 
 DEFINE(1);
 DEFINE(2);

@@ -508,39 +508,6 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &floats, &native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases_1d[] = {
-    "(u8[2,3,11]<9, s8[5,3,3]<5, f32[5]*8, f32[5]+, none)",
-    "(u8[1,17,20]<5, s8[31,17,5]<3, none, f32[31]+, u8[1,31,8]<99) stride=[2] padding=[2] "
-    "dilation=[2] addend_scale=0.75",
-    NULL};
-
-static const char *const cases_2d[] = {
-    "(u8[2,3,13,11]<9, s8[16,3,3,3]<5, f32[16]*8, f32[16]+, none) padding=[1,1] relu=true",
-    "(u8[1,1,7,7]<255, s8[1,1,3,3], none, f32[1]+, none) dtype=s8",
-    "(u8[2,7,8,9]<9, s8[17,7,3,3]<5, f32[17]*8, f32[17]+, s8[2,17,4,9]) stride=[2,1] "
-    "padding=[1,1] dtype=s8 addend_scale=0.5",
-    "(u8[1,64,6,6]<5, s8[64,64,1,1]<3, f32[64]*8, f32[64]+, u8[1,64,6,6]<255) relu=true "
-    "addend_scale=1.25",
-    "(u8[1,64,6,6]<255, s8[64,64,3,3]<127, f32[64]*99, f32[64]+, none) padding=[1,1] dtype=f32",
-    "(u8[1,31,6,6]<9, s8[7,31,1,1]<9, f32[7]*8, f32[7], f32[1,7,6,6]*9) dtype=f32 relu=true "
-    "addend_scale=0.5",
-    "(u8[1,17,9,9]<9, s8[3,17,3,3]<3, none, f32[3], none) dilation=[2,2] padding=[2,2] dtype=s8",
-    "(u8[2,32,8,8]<9, s8[32,1,3,3]<9, f32[32]*8, f32[32]+, none) padding=[1,1] groups=32 relu=true",
-    "(u8[1,12,6,6]<9, s8[24,3,3,3]<5, none, f32[24]+, none) padding=[1,1] groups=4 "
-    "extra_padding=[-1,1]",
-    "(u8[1,32,6,6]<5, s8[32,16,3,3]<3, f32[32]*8, f32[32]+, u8[1,32,6,6]<255) padding=[1,1] "
-    "groups=2 addend_scale=0.25",
-    "(u8[0,3,7,7], s8[4,3,3,3], none, f32[4], none)",
-    "(u8[2,0,5,5], s8[4,0,3,3], f32[4]*9, f32[4]+, none) relu=true",
-    NULL};
-
-static const char *const cases_3d[] = {
-    "(u8[1,3,5,7,6]<9, s8[8,3,3,3,3]<3, f32[8]*8, f32[8]+, none) padding=[1,1,1] relu=true",
-    "(u8[1,8,4,5,5]<5, s8[8,2,3,3,3]<3, none, f32[8]+, none) padding=[1,1,1] groups=4 dtype=s8",
-    NULL};
-
 /* ---- definition ---- */
 
 #define DEFINE(n)                                                                                  \
@@ -555,8 +522,7 @@ static const char *const cases_3d[] = {
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
-        .flops = ops_flops_of_weight,                                                              \
-        .cases = cases_##n##d}
+        .flops = ops_flops_of_weight}
 
 DEFINE(1);
 DEFINE(2);

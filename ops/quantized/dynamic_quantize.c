@@ -136,10 +136,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {
-    "(f32[3,17,5])", "(f32[31]+)", "(f32[1,7,3]*1000)", "(f32[])", "(f32[2,0])",
-    "(f32[33,3])",   NULL};
-
 const opdef_t op_def_dynamic_quantize = {.name = "dynamic_quantize",
                                          .preference = OP_DENSE,
                                          OPERANDS(operands),
@@ -147,8 +143,7 @@ const opdef_t op_def_dynamic_quantize = {.name = "dynamic_quantize",
                                          .infer = infer,
                                          .infers_symbols = true,
                                          .kernels = kernels,
-                                         .spec = spec,
-                                         .cases = cases};
+                                         .spec = spec};
 
 status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_integers,
                              tensor_t **out_scale, tensor_t **out_zero)

@@ -428,28 +428,6 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definition ---- */
 
-static const char *const cases[] = {
-    "(f32[3,2,7], s8[12,7], s8[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], f32[12]+, "
-    "f32[12]+, none, none)",
-    "(f32[1,1,1], u8[4,1]<255, u8[4,1]<255, none, none, none, none, none, f32[1]+, f32[]+, u8[], "
-    "u8[1])",
-    "(f32[2,3,31], u8[68,31]<9, u8[68,17]<9, f32[68], none, none, none, none, f32[]+, f32[]+, "
-    "u8[68]<9, u8[68]<9) reverse=true",
-    "(f32[3,7,2], s8[12,2], u8[12,3]<9, none, f32[12], f32[7,3], s64[7]<4, f32[7,3], f32[]+, "
-    "f32[12]+, s8[12], none)",
-    "(f32[7,3,3], u8[12,3]<9, s8[12,3], f32[12], f32[12], f32[7,3], s32[7]<4, none, f32[]+, "
-    "f32[]+, u8[]<9, s8[12]) reverse=true batch_first=true",
-    "(f32[70,1,5], s8[16,5], s8[16,4], f32[16], f32[16], none, none, none, f32[]+, f32[]+, none, "
-    "none)",
-    "(f32[2,67,3], s8[8,3], s8[8,2], none, none, none, none, none, f32[]+, f32[]+, none, none)",
-    "(f32[2,1,700], s8[12,700], u8[12,3], none, none, none, none, none, f32[12]+, f32[]+, none, "
-    "u8[]<9)",
-    "(f32[0,2,3], s8[12,3], s8[12,3], none, none, f32[2,3], none, f32[2,3], f32[], f32[], none, "
-    "none)",
-    "(f32[3,0,3], s8[12,3], s8[12,3], none, none, none, none, none, f32[], f32[], none, none)",
-    "(f32[3,2,0], s8[12,0], s8[12,3], f32[12], none, none, none, none, f32[]+, f32[]+, none, none)",
-    NULL};
-
 /* Counts the products with both weights in all steps. */
 static double flops(const op_call_t *call)
 {
@@ -471,8 +449,7 @@ const opdef_t op_def_lstm_quantized = {
     .kernels = kernels,
     .cancels = 1.0,
     .flops = flops,
-    .spec = recurrent_spec,
-    .cases = cases};
+    .spec = recurrent_spec};
 
 /* ---- public ---- */
 

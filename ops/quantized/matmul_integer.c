@@ -410,27 +410,6 @@ static const kernel_t native = {.name = "native",
                                 .pack = pack};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(u8[3,7]<255, s8[7,5], none, none)",
-                                    "(u8[70,9]<255, s8[9,5], u8[]<255, s8[5])",
-                                    "(u8[3,7]<255, s8[7,5], u8[]<255, s8[5])",
-                                    "(s8[17,31], s8[31,3], s8[17], s8[1])",
-                                    "(s8[17,64], s8[64,31], none, none)",
-                                    "(u8[17,64]<255, u8[64,31]<255, u8[17]<255, u8[31]<255)",
-                                    "(s8[1,1], s8[1,1], none, s8[])",
-                                    "(u8[7]<255, s8[7,5], u8[]<255, none)",
-                                    "(u8[3,7]<255, s8[7], u8[3]<255, s8[])",
-                                    "(u8[7]<255, u8[7]<255, none, none)",
-                                    "(u8[2,3,17]<255, s8[17,31], u8[3]<255, s8[31])",
-                                    "(u8[2,3,17]<255, s8[2,17,7], u8[]<255, s8[7])",
-                                    "(u8[2,1,3,4]<255, s8[3,4,5], u8[3]<255, none)",
-                                    "(u8[16,4099]<255, s8[4099,31]<127, none, s8[])",
-                                    "(u8[5,33000]<255, u8[33000,3]<255, u8[]<9, none)",
-                                    "(u8[3,0], s8[0,5], none, none)",
-                                    "(u8[0,3], s8[3,5], none, none)",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
@@ -441,8 +420,7 @@ const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
                                        .infers_symbols = true,
                                        .kernels = kernels,
                                        .spec = spec,
-                                       .flops = product_flops,
-                                       .cases = cases};
+                                       .flops = product_flops};
 
 /* ---- public ---- */
 

@@ -349,49 +349,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const quantize_cases[] = {
-    "(f32[3,17,5]*4, f32[]+, u8[]<200)",
-    "(f32[2,7,3,5]*40, f32[7]+, s8[7]<100)",
-    "(f32[31,3]*9, f32[31]+, s32[31]) dim=0 dtype=s8",
-    "(f32[2,3,17]*9, f32[17]+, none) dim=-1",
-    "(f32[2,31,3]*9, f32[2,4,3]+, u8[2,4,3]<200) block_size=8",
-    "(f32[7,17]*9, f32[7,3]+, none) block_size=7 dtype=s16",
-    "(f32[1,1,1]*9, f32[1,1,1]+, u16[1,1,1]<60000) block_size=3",
-    "(f32[600,33]*900, f32[1]+, u16[1]<60000)",
-    "(f16[3,31]*40, f16[31]+, s8[31]<99)",
-    "(bf16[3,31]*40, bf16[]+, none) dtype=s16",
-    "(s32[5,7]*90, f32[]+, u8[]<9)",
-    "(f32[]*9, f32[]+, none)",
-    "(f32[2,0,3], f32[0]+, none)",
-    NULL};
-
-static const char *const dequantize_cases[] = {"(u8[3,17,5]<255, f32[], u8[]<200)",
-                                               "(s8[2,7,3,5], f32[7], s8[7])",
-                                               "(s8[31,3], f32[31], s32[31]) dim=0",
-                                               "(u8[2,3,17]<255, f32[17], none) dim=-1",
-                                               "(s16[7,17]*900, f32[7,3], s16[7,3]) block_size=7",
-                                               "(u16[31,2]<65535, f32[31,2], none) block_size=1",
-                                               "(s32[3,5]*70000, f32[], none)",
-                                               "(s8[3,31], f16[31], s8[31])",
-                                               "(u8[3,31]<255, bf16[1], none)",
-                                               "(u8[600,33]<255, f32[33]+, u8[33]<255)",
-                                               "(s8[5,331], f32[], s8[])",
-                                               "(s8[0], f32[], none)",
-                                               NULL};
-
-static const char *const requantize_cases[] = {
-    "(s32[2,7,5,3]*99, f32[7], u8[]<200, s32[7]*300)",
-    "(s32[31,17]*99, f32[], s8[1]<99, none) dtype=s8",
-    "(s32[3,31]*999, f32[31], none, s32[1]) dtype=s8",
-    "(s32[31,3], f32[1], s32[]<9, s32[31]*20) dim=0 dtype=u16",
-    "(s32[2,7,5,3]*99, f32[7], u8[]<200, f32[7]*40)",
-    "(s32[3,17]*999, f32[17]+, s8[]<99, f32[17]*90) dim=-1 dtype=s8 relu=true",
-    "(s32[3,31]*99, f32[], s32[31]<90, f32[1]*9) dtype=u8 relu=true",
-    "(s32[1,3,0], f32[3], none, none)",
-    NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(op, number, field_table, n)                                                         \
@@ -407,8 +364,7 @@ static const char *const requantize_cases[] = {
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
-                                 .spec = spec,                                                     \
-                                 .cases = op##_cases};
+                                 .spec = spec};
 
 DEFINE(quantize, QUANTIZE, quantize_fields, 3)
 DEFINE(dequantize, DEQUANTIZE, dequantize_fields, 3)

@@ -227,26 +227,6 @@ static void dropout_pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = dropout_pass, .reads_in = 1u << SEED};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,3,7,5], s64[])",
-                                    "(f32[1,17,9,9], s64[]) p=0.25",
-                                    "(f32[2,31,6,6], s64[]) leading_dims=2",
-                                    "(f32[3,17,6], s64[]) leading_dims=1",
-                                    "(f32[1,32,40,40], s64[]) p=0.1",
-                                    "(f32[1,17,3,4,5], s64[]) leading_dims=2 p=0.75",
-                                    "(f32[5,13], s64[])",
-                                    "(f32[7], s64[]) leading_dims=1",
-                                    "(f32[4,8], s64[]) leading_dims=2",
-                                    "(f32[], s64[])",
-                                    "(f32[2,17,3], s64[]) p=0.0",
-                                    "(f32[2,17,3], s64[]) p=1.0",
-                                    "(bf16[2,17,25,20], s64[])",
-                                    "(f16[2,3,5], s64[])",
-                                    "(f64[2,7,3,3], s64[]) leading_dims=2",
-                                    "(f32[0,3,4], s64[])",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_dropout_by = {.name = "dropout_by",
@@ -258,8 +238,7 @@ const opdef_t op_def_dropout_by = {.name = "dropout_by",
                                    .infers_symbols = true,
                                    .kernels = kernels,
                                    .spec = dropout_spec,
-                                   .gradient = &gradient,
-                                   .cases = cases};
+                                   .gradient = &gradient};
 
 /* ---- public ---- */
 

@@ -208,14 +208,6 @@ static const kernel_t native = {
     .name = "native", .prepare = multinomial_prepare, .run = multinomial_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {"(f32[3,17]+) n_samples=40 replacement=true seed=7",
-                                    "(f32[3,17]+) n_samples=17 seed=-3",
-                                    "(f64[7]+) n_samples=3",
-                                    "(bf16[2,5]+) n_samples=4 replacement=true",
-                                    "(f16[1,1]+)",
-                                    "(f32[0,3]+) n_samples=2",
-                                    NULL};
-
 const opdef_t op_def_multinomial = {.name = "multinomial",
                                     .preference = OP_DENSE,
                                     .attrs = {sizeof(multinomial_attrs_t), 3, fields},
@@ -225,8 +217,7 @@ const opdef_t op_def_multinomial = {.name = "multinomial",
                                     .infers_symbols = true,
                                     .kernels = kernels,
                                     .spec = multinomial_spec,
-                                    .gradient = &gradient_zero,
-                                    .cases = cases};
+                                    .gradient = &gradient_zero};
 
 status_t op_multinomial(context_t *ctx, const tensor_t *x, int64_t n_samples, bool replacement,
                         int64_t seed, tensor_t **out)

@@ -121,20 +121,6 @@ static status_t random_run(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = random_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const rand_like_cases[] = {"(f32[3,17])",
-                                              "(f32[31,600]) seed=7 low=-2.0 high=3.0",
-                                              "(s64[7]) dtype=f64 seed=-3",
-                                              "(bf16[2,3])",
-                                              "(f16[]) seed=1",
-                                              "(f32[0,3])",
-                                              NULL};
-static const char *const randn_like_cases[] = {"(f32[3,17])",
-                                               "(f32[31,600]) seed=7 mean=-2.0 std=3.0",
-                                               "(bool[7]) dtype=f64 seed=-3",
-                                               "(bf16[2,3])",
-                                               "(f16[]) seed=1",
-                                               "(f32[0,3])",
-                                               NULL};
 #define DEFINE(op, which)                                                                          \
     const opdef_t op_def_##op = {.name = #op,                                                      \
                                  .variant = (which),                                               \
@@ -148,8 +134,7 @@ static const char *const randn_like_cases[] = {"(f32[3,17])",
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = random_spec,                                              \
-                                 .gradient = &gradient_zero,                                       \
-                                 .cases = op##_cases}
+                                 .gradient = &gradient_zero}
 DEFINE(rand_like, RAND);
 DEFINE(randn_like, RANDN);
 

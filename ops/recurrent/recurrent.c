@@ -218,86 +218,6 @@ double recurrent_step(recurrent_cell_t cell, const recurrent_attrs_t *attrs,
     return recurrent_value(&attrs->candidate, attrs->clip, unit->x[0] + unit->h[0]);
 }
 
-/* ---- cases ---- */
-
-static const char *const lstm_cases[] = {
-    "(f32[3,2,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], none)",
-    "(f32[1,1,1], f32[4,1], f32[4,1], none, none, none, none, none, none)",
-    "(f32[1,3,31], f32[68,31], f32[68,17], f32[68], none, none, none, none, none) reverse=true",
-    "(f32[3,2,3], f32[68,3], f32[68,17], none, f32[68], f32[2,17], none, none, none)",
-    "(f32[1,3,17], f32[124,17], f32[124,31], f32[124], f32[124], none, none, f32[3,31], none)",
-    "(f32[7,1,3], f32[28,3], f32[28,7], f32[28], f32[28], none, none, none, none) reverse=true",
-    "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], f32[12], none, none, none, none) "
-    "batch_first=true",
-    "(f32[3,2,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], f32[9])",
-    "(f32[3,7,1], f32[12,1], f32[12,3], f32[12], f32[12], f32[7,3], s64[7]<4, f32[7,3], none)",
-    "(f32[7,3,3], f32[12,3], f32[12,3], f32[12], f32[12], f32[7,3], s32[7]<4, none, f32[9]) "
-    "reverse=true batch_first=true",
-    "(f32[2,3,7]*8, f32[12,7], f32[12,3], f32[12], f32[12], none, none, none, f32[9]) clip=0.5",
-    "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], none, none, none, none, none) input_forget=true",
-    "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], none, none, none, none, none) "
-    "gate=\"hardsigmoid\" gate_alpha=0.2 gate_beta=0.5 candidate=\"softsign\" output=\"softplus\"",
-    "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], none, none, none, none, none) "
-    "gate=\"affine\" gate_alpha=0.5 gate_beta=0.25 candidate=\"elu\" candidate_alpha=0.5 "
-    "output=\"scaled_tanh\" output_alpha=1.5 output_beta=0.5",
-    "(f64[3,2,3], f64[28,3], f64[28,7], f64[28], f64[28], f64[2,7], none, f64[2,7], f64[21])",
-    "(bf16[3,2,3], bf16[12,3], bf16[12,3], bf16[12], bf16[12], none, none, none, none)",
-    "(f16[3,2,3], f16[12,3], f16[12,3], f16[12], none, f16[2,3], none, none, f16[9])",
-    "(f32[2,12,32], f32[128,32], f32[128,32], f32[128], f32[128], f32[12,32], none, f32[12,32], "
-    "none) algorithm=\"strassen\"",
-    "(f32[3,1,32], f32[128,32], f32[128,32], f32[128], none, none, none, none, none) "
-    "algorithm=\"strassen_only\"",
-    "(f32[3,5,64], f32[128,64], f32[128,32], f32[128], f32[128], f32[5,32], s64[5]<4, none, "
-    "f32[96]) reverse=true algorithm=\"strassen_only\"",
-    "(f32[4,2,32], f32[256,32], f32[256,64], none, f32[256], none, none, f32[4,64], none) "
-    "batch_first=true algorithm=\"strassen_only\"",
-    "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], none, none, none, none, none) "
-    "algorithm=\"strassen_only\"",
-    "(f32[0,2,3], f32[12,3], f32[12,3], none, none, f32[2,3], none, f32[2,3], none)",
-    "(f32[3,0,3], f32[12,3], f32[12,3], none, none, none, none, none, none)",
-    "(f32[3,2,0], f32[12,0], f32[12,3], f32[12], none, none, none, none, none)",
-    NULL};
-
-static const char *const gru_cases[] = {
-    "(f32[3,2,7], f32[9,7], f32[9,3], f32[9], f32[9], f32[2,3], none)",
-    "(f32[1,1,1], f32[3,1], f32[3,1], none, none, none, none)",
-    "(f32[1,3,31], f32[51,31], f32[51,17], f32[51], none, none, none) reverse=true",
-    "(f32[3,2,3], f32[51,3], f32[51,17], none, f32[51], f32[2,17], none)",
-    "(f32[3,2,3], f32[51,3], f32[51,17], f32[51], f32[51], f32[2,17], none) reset_before=true",
-    "(f32[1,3,17], f32[93,17], f32[93,31], f32[93], f32[93], f32[1,31], none) "
-    "batch_first=true reset_before=true reverse=true",
-    "(f32[7,1,3], f32[21,3], f32[21,7], f32[21], f32[21], none, none) reverse=true "
-    "batch_first=true",
-    "(f32[3,7,1], f32[9,1], f32[9,3], f32[9], f32[9], f32[7,3], s64[7]<4)",
-    "(f32[3,7,1], f32[9,1], f32[9,3], f32[9], f32[9], f32[7,3], s32[7]<4) reverse=true "
-    "reset_before=true",
-    "(f32[2,3,7]*8, f32[9,7], f32[9,3], f32[9], f32[9], none, none) clip=0.5",
-    "(f32[2,3,7], f32[9,7], f32[9,3], f32[9], none, none, none) gate=\"hardsigmoid\" "
-    "gate_alpha=0.2 gate_beta=0.5 candidate=\"leaky_relu\" candidate_alpha=0.1",
-    "(f64[3,2,3], f64[21,3], f64[21,7], f64[21], f64[21], f64[2,7], none) reset_before=true",
-    "(bf16[3,2,3], bf16[9,3], bf16[9,3], bf16[9], bf16[9], none, none)",
-    "(f16[3,2,3], f16[9,3], f16[9,3], f16[9], f16[9], f16[2,3], none)",
-    "(f32[0,2,3], f32[9,3], f32[9,3], none, none, f32[2,3], none)",
-    NULL};
-
-static const char *const rnn_cases[] = {
-    "(f32[3,2,7], f32[3,7], f32[3,3], f32[3], f32[3], f32[2,3], none)",
-    "(f32[1,1,1], f32[1,1], f32[1,1], none, none, none, none)",
-    "(f32[1,3,31], f32[17,31], f32[17,17], f32[17], none, none, none) reverse=true",
-    "(f32[7,2,3], f32[31,3], f32[31,31], none, f32[31], f32[2,31], none)",
-    "(f32[3,2,3], f32[17,3], f32[17,17], f32[17], f32[17], none, none) nonlinearity=\"relu\"",
-    "(f32[2,3,3], f32[17,3], f32[17,17], f32[17], f32[17], none, none) nonlinearity=\"relu\" "
-    "batch_first=true reverse=true",
-    "(f32[3,7,1], f32[3,1], f32[3,3], f32[3], f32[3], f32[7,3], s64[7]<4) reverse=true",
-    "(f32[3,2,7]*8, f32[3,7], f32[3,3], f32[3], f32[3], f32[2,3], none) clip=0.5",
-    "(f32[3,2,7], f32[3,7], f32[3,3], f32[3], f32[3], f32[2,3], none) "
-    "nonlinearity=\"thresholded_relu\" nonlinearity_alpha=0.25",
-    "(f64[3,2,3], f64[7,3], f64[7,7], f64[7], f64[7], f64[2,7], none)",
-    "(bf16[3,2,3], bf16[3,3], bf16[3,3], bf16[3], bf16[3], none, none)",
-    "(f16[3,2,3], f16[3,3], f16[3,3], f16[3], f16[3], f16[2,3], none)",
-    "(f32[0,2,3], f32[3,3], f32[3,3], none, none, f32[2,3], none)",
-    NULL};
-
 /* ---- definitions ---- */
 
 static const kernel_t *const lstm_kernels[] = {&recurrent_strassen, &recurrent_sequence,
@@ -338,8 +258,7 @@ static double amplifies(const void *attrs)
         .amplifies = amplifies,                                                                    \
         .flops = flops,                                                                            \
         .spec = recurrent_spec,                                                                    \
-        .gradient = &recurrent_gradient,                                                           \
-        .cases = op##_cases}
+        .gradient = &recurrent_gradient}
 
 /* The last number (opdef_t.cancels): results add terms that may have opposite signs, each at most
  * about 1, such as f * c and i * g, or (1 - z) * n and z * h. */

@@ -95,55 +95,6 @@ static void pass(const gradient_call_t *call)
 const gradient_t recurrent_gradient = {.pass = pass,
                                        .reads_in = ((uint64_t)1 << RECURRENT_N_OPERANDS) - 1};
 
-/* ---- cases ---- */
-
-static const char *const lstm_cases[] = {
-    "(f32[3,2,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], none, "
-    "f32[3,2,3], f32[2,3], f32[2,3])",
-    "(f32[1,1,1], f32[4,1], f32[4,1], none, none, none, none, none, none, f32[1,1,1], none, none)",
-    "(f32[2,3,3], f32[28,3], f32[28,7], f32[28], none, none, none, none, none, f32[2,3,7], none, "
-    "f32[3,7]) reverse=true",
-    "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], f32[9], "
-    "f32[2,3,3], none, none) batch_first=true",
-    "(f32[4,7,1], f32[12,1], f32[12,3], f32[12], f32[12], f32[7,3], s64[7]<5, f32[7,3], none, "
-    "f32[4,7,3], f32[7,3], f32[7,3]) reverse=true",
-    "(f32[2,3,3]*4, f32[12,3], f32[12,3], none, none, none, none, none, f32[9], f32[2,3,3], none, "
-    "none) clip=0.5 input_forget=true",
-    "(f32[2,3,3], f32[12,3], f32[12,3], none, none, none, none, none, none, none, f32[3,3], none) "
-    "gate=\"hardsigmoid\" gate_alpha=0.2 gate_beta=0.5 candidate=\"softsign\" output=\"softplus\"",
-    "(f64[2,2,3], f64[12,3], f64[12,3], f64[12], f64[12], f64[2,3], none, f64[2,3], f64[9], "
-    "f64[2,2,3], f64[2,3], f64[2,3])",
-    "(bf16[2,2,3], bf16[12,3], bf16[12,3], bf16[12], none, none, none, none, none, bf16[2,2,3], "
-    "none, none)",
-    "(f32[0,2,3], f32[12,3], f32[12,3], none, none, f32[2,3], none, none, none, none, f32[2,3], "
-    "none)",
-    "(f32[2,0,3], f32[12,3], f32[12,3], none, none, none, none, none, none, none, none, none)",
-    NULL};
-
-static const char *const gru_cases[] = {
-    "(f32[3,2,7], f32[9,7], f32[9,3], f32[9], f32[9], f32[2,3], none, f32[3,2,3], f32[2,3])",
-    "(f32[1,1,1], f32[3,1], f32[3,1], none, none, none, none, f32[1,1,1], none)",
-    "(f32[2,3,3], f32[21,3], f32[21,7], f32[21], none, none, none, f32[2,3,7], none) "
-    "reverse=true",
-    "(f32[7,4,1], f32[9,1], f32[9,3], f32[9], f32[9], f32[7,3], s32[7]<5, f32[7,4,3], f32[7,3]) "
-    "batch_first=true reverse=true",
-    "(f32[2,3,3], f32[9,3], f32[9,3], none, none, none, none, f32[2,3,3], none) gate=\"affine\" "
-    "gate_alpha=0.5 gate_beta=0.25 candidate=\"elu\" candidate_alpha=0.5",
-    "(f64[2,2,3], f64[9,3], f64[9,3], f64[9], f64[9], f64[2,3], none, f64[2,2,3], f64[2,3])",
-    "(f16[2,2,3], f16[9,3], f16[9,3], f16[9], none, none, none, f16[2,2,3], none)",
-    NULL};
-
-static const char *const rnn_cases[] = {
-    "(f32[3,2,7], f32[3,7], f32[3,3], f32[3], f32[3], f32[2,3], none, f32[3,2,3], f32[2,3])",
-    "(f32[1,1,1], f32[1,1], f32[1,1], none, none, none, none, f32[1,1,1], none)",
-    "(f32[3,2,3], f32[17,3], f32[17,17], none, f32[17], none, none, f32[3,2,17], none) "
-    "nonlinearity=\"relu\" reverse=true",
-    "(f32[4,7,1], f32[3,1], f32[3,3], f32[3], f32[3], f32[7,3], s64[7]<5, f32[4,7,3], none)",
-    "(f32[3,2,3], f32[3,3], f32[3,3], none, none, none, none, f32[3,2,3], none) "
-    "nonlinearity=\"scaled_tanh\" nonlinearity_alpha=1.5 nonlinearity_beta=0.5",
-    "(f64[2,2,3], f64[3,3], f64[3,3], f64[3], f64[3], f64[2,3], none, f64[2,2,3], f64[2,3])",
-    NULL};
-
 /* ---- definitions ---- */
 
 static const kernel_t *const kernels[] = {&recurrent_backward_native, NULL};
@@ -163,8 +114,7 @@ static const kernel_t *const kernels[] = {&recurrent_backward_native, NULL};
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .cancels = 1.0, /* as for the layer, see recurrent.c */                                    \
-        .spec = recurrent_backward_spec,                                                           \
-        .cases = op##_cases}
+        .spec = recurrent_backward_spec}
 
 DEFINE(lstm, RECURRENT_LSTM, lstm_operands, RECURRENT_N_DIFFS);
 DEFINE(gru, RECURRENT_GRU, operands, RECURRENT_DIFF_C0);

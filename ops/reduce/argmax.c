@@ -143,35 +143,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-/* ---- cases ---- */
-
 /* `<4` limits x to few different numbers, so that the first and the last of equal elements
  * differ. */
-static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
-                                    "(f32[3,7,31]) dims=[1] keepdim=true",
-                                    "(f32[3,7,31]) dims=[-1]",
-                                    "(f32[3,17])",
-                                    "(f32[3,17]) keepdim=true",
-                                    "(f32[2,300]) dims=[1]",
-                                    "(f32[1,8,50,50]) dims=[1]",
-                                    "(f32[1,1]) dims=[1]",
-                                    "(f32[])",
-                                    "(f32[]) dims=[0]",
-                                    "(f32[0,3]) dims=[1]",
-                                    "(f64[7,3]) dims=[0]",
-                                    "(bf16[2,17]) dims=[1]",
-                                    "(f16[7,5]) dims=[0]",
-                                    "(s32[3,31]<4) dims=[1]",
-                                    "(s32[3,31]<4) dims=[1] select_last=true",
-                                    "(s64[2,300]<4) dims=[1] select_last=true keepdim=true",
-                                    "(s8[31])",
-                                    "(u8[3,7]) dims=[0]",
-                                    "(s16[17]) dims=[0]",
-                                    "(u16[3,5]) dims=[1]",
-                                    "(u32[7])",
-                                    "(u64[3,7]) dims=[1]",
-                                    "(f32[3,31]) dims=[1] select_last=true",
-                                    NULL};
 
 /* ---- definitions ---- */
 
@@ -186,8 +159,7 @@ static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
-                                 .gradient = &gradient_zero,                                       \
-                                 .cases = cases}
+                                 .gradient = &gradient_zero}
 
 DEFINE(argmax, ARGMAX);
 DEFINE(argmin, ARGMIN);

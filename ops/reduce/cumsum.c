@@ -300,35 +300,6 @@ static const kernel_t backward_native = {.name = "native",
                                          .flags = KERNEL_NEEDS_ELEMENTS};
 static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
 
-/* ---- cases ---- */
-
-static const char *const backward_cases[] = {
-    "(f32[7], f32[7])",
-    "(f32[2,17,3], f32[2,17,3]) dim=1",
-    "(f32[2,7,5], f32[2,7,5]) dim=-1 reverse=true",
-    "(f64[2,7,3], f64[2,7,3]) dim=1 exclusive=true",
-    "(f32[3,9], f32[3,9]) dim=1 exclusive=true reverse=true",
-    "(bf16[3,4], bf16[3,4])",
-    "(f16[2,60,70], f16[2,60,70]) dim=1",
-    "(f32[], f32[])",
-    "(f32[3,0], f32[3,0]) dim=1",
-    NULL};
-
-static const char *const cases[] = {"(f32[7])",
-                                    "(u8[2,51]) dim=1",
-                                    "(f32[2,17,3]) dim=1",
-                                    "(f32[2,3,4,5]) dim=-1",
-                                    "(f64[3,2])",
-                                    "(s32[3,4]) dim=1",
-                                    "(bool[9])",
-                                    "(f32[])",
-                                    "(f32[0,3])",
-                                    "(f32[2,17,3]) dim=1 exclusive=true",
-                                    "(f32[2,7,31]) dim=-1 reverse=true",
-                                    "(s32[3,4]) dim=1 exclusive=true reverse=true",
-                                    "(f32[]) exclusive=true",
-                                    NULL};
-
 #define DEFINE(op, which)                                                                          \
     const opdef_t op_def_##op = {.name = #op,                                                      \
                                  .variant = (which),                                               \
@@ -340,8 +311,7 @@ static const char *const cases[] = {"(f32[7])",
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
-                                 .gradient = &gradient_##op,                                       \
-                                 .cases = cases}
+                                 .gradient = &gradient_##op}
 DEFINE(cumsum, CUMSUM);
 DEFINE(cumprod, CUMPROD);
 
@@ -353,8 +323,7 @@ const opdef_t op_def_cumprod_backward = {.name = "cumprod_backward",
                                          .infer = infer_backward,
                                          .infers_symbols = true,
                                          .kernels = backward_kernels,
-                                         .spec = spec_backward,
-                                         .cases = backward_cases};
+                                         .spec = spec_backward};
 
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
 {

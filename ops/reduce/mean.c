@@ -420,36 +420,6 @@ static void pass_mean(const gradient_call_t *call)
 static const gradient_t gradient_sum = {.pass = pass_sum};
 static const gradient_t gradient_mean = {.pass = pass_mean};
 
-/* ---- cases ---- */
-
-static const char *const mean_cases[] = {"(f32[2,17,5,3]) dims=[2,3]",
-                                         "(f32[2,17,5,3]) dims=[-1,-2] keepdim=true",
-                                         "(f32[2,32,3,3]) dims=[2,3]",
-                                         "(f32[2,16,3,2,2]) dims=[2,3,4]",
-                                         "(f32[2,3,5]) dims=[1]",
-                                         "(f32[3,31,5,4]) dims=[0,2,3]",
-                                         "(f32[3,7])",
-                                         "(bf16[1,16,4,4]) dims=[2,3]",
-                                         "(f64[3,2,4]) dims=[0,2] keepdim=true",
-                                         "(f32[])",
-                                         "(f32[2,0]) dims=[1]",
-                                         NULL};
-static const char *const sum_cases[] = {"(f32[2,3,4,5])",
-                                        "(f32[2,17,3,3]) dims=[2,3] keepdim=true",
-                                        "(f32[2,17,3,3]) dims=[2,3]",
-                                        "(f32[3,31,5,4]) dims=[0,2,3] keepdim=true",
-                                        "(f32[3,40,5,4]) dims=[0,2,3]",
-                                        "(f32[1,32,40,40]) dims=[-1,2] keepdim=true",
-                                        "(bf16[2,17,3,4,5]) dims=[2,3,4] keepdim=true",
-                                        "(f32[2,7,5]) dims=[2]",
-                                        "(f32[31,7]) dims=[0]",
-                                        "(s32[3,4]) dims=[-1]",
-                                        "(bool[17])",
-                                        "(s64[2,3]) keepdim=true",
-                                        "(f16[4,4]) dims=[1]",
-                                        "(f32[0,3]) dims=[0]",
-                                        NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(op)                                                                                 \
@@ -462,8 +432,7 @@ static const char *const sum_cases[] = {"(f32[2,3,4,5])",
                                  .infers_symbols = true,                                           \
                                  .kernels = op##_kernels,                                          \
                                  .spec = spec_##op,                                                \
-                                 .gradient = &gradient_##op,                                       \
-                                 .cases = op##_cases}
+                                 .gradient = &gradient_##op}
 
 DEFINE(mean);
 DEFINE(sum);

@@ -232,45 +232,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_out = 1};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[5,17])",
-                                    "(f32[2,31,7,5]) dim=1",
-                                    "(f32[2,17,9,9]) dim=1",
-                                    "(f32[2,32,6,6]) dim=1",
-                                    "(f32[2,17,9,7]) dim=2",
-                                    "(f32[2,17,9,7])",
-                                    "(f32[3,7,5]) dim=0",
-                                    "(f32[2,3,40,40])",
-                                    "(f32[1000]) dim=0",
-                                    "(f32[4,1])",
-                                    "(f32[1,1,3,3]) dim=1",
-                                    "(f32[]) dim=0",
-                                    "(f32[2,3,4,5,6]) dim=2",
-                                    "(bf16[3,17])",
-                                    "(f16[2,7,3]) dim=1",
-                                    "(f64[2,7,3,3]) dim=1",
-                                    "(f32[0,5])",
-                                    NULL};
-
-static const char *const backward_cases[] = {"(f32[5,17], f32[5,17])",
-                                             "(f32[2,31,7,5], f32[2,31,7,5]) dim=1",
-                                             "(f32[2,32,6,6], f32[2,32,6,6]) dim=1",
-                                             "(f32[2,17,9,7], f32[2,17,9,7]) dim=2",
-                                             "(f32[2,17,9,7], f32[2,17,9,7])",
-                                             "(f32[3,7,5], f32[3,7,5]) dim=0",
-                                             "(f32[2,3,70], f32[2,3,70]) dim=1",
-                                             "(f32[200], f32[200]) dim=0",
-                                             "(f32[4,1], f32[4,1])",
-                                             "(f32[], f32[]) dim=0",
-                                             "(f32[2,3,4,5,6], f32[2,3,4,5,6]) dim=2",
-                                             "(f32[300,120], f32[300,120])",
-                                             "(bf16[3,17], bf16[3,17])",
-                                             "(f16[2,7,3], f16[2,7,3]) dim=1",
-                                             "(f64[2,7,3,3], f64[2,7,3,3]) dim=1",
-                                             "(f32[0,5], f32[0,5])",
-                                             NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(op_name, op_kernels, terms)                                                         \
@@ -285,8 +246,7 @@ static const char *const backward_cases[] = {"(f32[5,17], f32[5,17])",
                                       .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
                                       .cancels = terms,                                            \
-                                      .gradient = &gradient,                                       \
-                                      .cases = cases}
+                                      .gradient = &gradient}
 
 DEFINE(softmax, either, 0.0);
 /* The sum of exponentials is at least 1, so its logarithm can be near 0. */
@@ -302,8 +262,7 @@ DEFINE(log_softmax, ours, 0.25);
                                             .infer = infer_backward,                               \
                                             .infers_symbols = true,                                \
                                             .kernels = backward_kernels,                           \
-                                            .spec = spec_backward,                                 \
-                                            .cases = backward_cases}
+                                            .spec = spec_backward}
 
 DEFINE_BACKWARD(softmax);
 DEFINE_BACKWARD(log_softmax);

@@ -592,59 +592,6 @@ static const kernel_t backward_native = {.name = "native",
                                          .flags = KERNEL_NEEDS_ELEMENTS};
 static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
 
-static const char *const backward_cases[] = {"(f32[2,7], f32[2,7,5]) dims=[2]",
-                                             "(f32[1,3,1], f32[7,3,4]) dims=[0,2] keepdim=true",
-                                             "(f32[], f32[2,5])",
-                                             "(f64[5], f64[17,5]) dims=[0]",
-                                             "(bf16[3], bf16[3,4]) dims=[-1]",
-                                             NULL};
-
-/* ---- cases ---- */
-
-/* Odd sizes, all sets of three dimensions, lines longer than a chunk, and parallel loops. */
-#define FLOATS                                                                                     \
-    "(f32[2,17,5,3]) dims=[2,3]", "(f32[3,7,31]) dims=[0]", "(f32[3,7,31]) dims=[1] keepdim=true", \
-        "(f32[3,7,31]) dims=[-1]", "(f32[3,7,31]) dims=[0,1] keepdim=true",                        \
-        "(f32[3,7,31]) dims=[2,0]", "(f32[3,7,31]) dims=[1,2]", "(f32[3,7,3])",                    \
-        "(f32[2,300]) dims=[1]", "(f32[1,8,50,50]) dims=[0]", "(f32[1,1]) dims=[1]", "(f32[])",    \
-        "(f64[3,17,4]) dims=[0,2] keepdim=true", "(bf16[2,16,3,3]) dims=[1]",                      \
-        "(f16[7,5]) dims=[0]", "(f32[0,3]) dims=[1]"
-#define WHOLE                                                                                      \
-    "(s32[3,17]) dims=[1]", "(s64[2,3,2]) dims=[0,2] keepdim=true", "(s8[7]*4)",                   \
-        "(u8[3,5]) dims=[0]", "(s16[1,3]) dims=[-1]", "(u16[7,2]) dims=[1]", "(u32[3,1])",         \
-        "(u64[3,4]) dims=[0]", "(bool[2,17]) dims=[1]", "(bool[7])"
-#define EMPTY "(f32[2,0]) dims=[1]", "(f32[0,3]) dims=[0] keepdim=true"
-
-static const char *const amax_cases[] = {FLOATS, WHOLE, NULL};
-static const char *const amin_cases[] = {FLOATS, WHOLE, NULL};
-static const char *const prod_cases[] = {FLOATS, WHOLE, EMPTY, "(u8[2,17,4,3]) dims=[1,3]", NULL};
-static const char *const any_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[0])", NULL};
-static const char *const all_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[0])", NULL};
-static const char *const logsumexp_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[3,31]*40) dims=[1]",
-                                              NULL};
-static const char *const norm_cases[] = {FLOATS,
-                                         EMPTY,
-                                         "(f32[3,7,31]) dims=[0,2] p=1.0",
-                                         "(f32[3,7,31]) dims=[2] p=0.0",
-                                         "(f32[3,7,31]) dims=[2] p=3.0 keepdim=true",
-                                         "(f32[3,7,31]) dims=[1] p=0.5",
-                                         "(f32[3,7,31]) dims=[1] p=inf",
-                                         "(f64[3,7]) dims=[1] p=-inf",
-                                         "(f32[3,7]+) dims=[0] p=-1.0",
-                                         NULL};
-static const char *const var_cases[] = {FLOATS,
-                                        EMPTY,
-                                        "(f32[3,7,31]) dims=[2] correction=0",
-                                        "(f32[3,7,31]) dims=[0,2] correction=2 keepdim=true",
-                                        "(f32[3,7]) dims=[0] correction=5",
-                                        NULL};
-static const char *const std_cases[] = {FLOATS,
-                                        EMPTY,
-                                        "(f32[3,7,31]) dims=[2] correction=0",
-                                        "(bf16[3,7,31]) dims=[0,2] correction=2 keepdim=true",
-                                        "(f32[3,7]) dims=[0] correction=5",
-                                        NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(op, which, table, passes)                                                           \
@@ -659,8 +606,7 @@ static const char *const std_cases[] = {FLOATS,
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
-        .gradient = &(passes),                                                                     \
-        .cases = op##_cases}
+        .gradient = &(passes)}
 
 DEFINE(amax, AMAX, fields, gradient_most);
 DEFINE(amin, AMIN, fields, gradient_most);
@@ -680,8 +626,7 @@ const opdef_t op_def_prod_backward = {.name = "prod_backward",
                                       .infer = infer_backward,
                                       .infers_symbols = true,
                                       .kernels = backward_kernels,
-                                      .spec = spec_backward,
-                                      .cases = backward_cases};
+                                      .spec = spec_backward};
 
 /* ---- public ---- */
 

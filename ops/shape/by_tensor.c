@@ -148,12 +148,6 @@ static const kernel_t copy = {.name = "native", .prepare = ops_prepare_dense, .r
 static const kernel_t *const reshape_kernels[] = {&copy, NULL};
 
 /* `<1` limits the sizes' elements to 0 and negative numbers. */
-static const char *const reshape_by_cases[] = {"(f32[1,1,1], s64[2]<1) copies_zeros=true",
-                                               "(f32[3,17], s64[2]<1) copies_zeros=true",
-                                               "(s64[7,3,31], s32[3]<1) copies_zeros=true",
-                                               "(f32[0,3], s64[1]<1)",
-                                               "(bf16[], s64[0])",
-                                               NULL};
 
 const opdef_t op_def_reshape_by = {.name = "reshape_by",
                                    .preference = OP_DENSE,
@@ -166,8 +160,7 @@ const opdef_t op_def_reshape_by = {.name = "reshape_by",
                                    .kernels = reshape_kernels,
                                    .spec = spec_reshape_by,
                                    .gradient = &gradient_reshape,
-                                   .fixed = &fixed_reshape,
-                                   .cases = reshape_by_cases};
+                                   .fixed = &fixed_reshape};
 
 /* ---- expand_by ---- */
 
@@ -242,10 +235,6 @@ static void pass_expand(const gradient_call_t *call)
 
 static const gradient_t gradient_expand = {.pass = pass_expand};
 
-static const char *const expand_by_cases[] = {"(f32[1,1,1], s64[3]<7)", "(f32[3,1,7], s32[0])",
-                                              "(bool[1,1], s32[3]<17)", "(s64[31,1], s64[0])",
-                                              "(bf16[], s64[2]<7)",     NULL};
-
 const opdef_t op_def_expand_by = {.name = "expand_by",
                                   .preference = OP_DENSE,
                                   .traits = TRAIT_MEASURES,
@@ -256,8 +245,7 @@ const opdef_t op_def_expand_by = {.name = "expand_by",
                                   .kernels = expand_kernels,
                                   .spec = spec_expand_by,
                                   .gradient = &gradient_expand,
-                                  .fixed = &fixed_expand,
-                                  .cases = expand_by_cases};
+                                  .fixed = &fixed_expand};
 
 /* ---- slice_by ---- */
 
@@ -438,13 +426,6 @@ static void pass_slice(const gradient_call_t *call)
 
 static const gradient_t gradient_slice = {.pass = pass_slice, .reads_in = 6};
 
-static const char *const slice_by_cases[] = {"(f32[3,17], s64[1]<17, none) dim=1",
-                                             "(f32[3,17], s64[], s32[1]<17) dim=1 step=2",
-                                             "(f32[7,3,31], none, none) dim=-1 step=-3",
-                                             "(s64[31], none, s64[1]<31) step=-1",
-                                             "(bf16[17,1], s64[1], s64[1])",
-                                             NULL};
-
 const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .preference = OP_DENSE,
                                  .traits = TRAIT_MEASURES,
@@ -456,8 +437,7 @@ const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .kernels = slice_kernels,
                                  .spec = spec_slice_by,
                                  .gradient = &gradient_slice,
-                                 .fixed = &fixed_slice,
-                                 .cases = slice_by_cases};
+                                 .fixed = &fixed_slice};
 
 /* ---- range ---- */
 
@@ -540,12 +520,6 @@ static const kernel_t counting = {.name = "native", .prepare = ops_prepare_dense
 static const kernel_t *const range_kernels[] = {&counting, NULL};
 
 /* `+` makes delta positive, because 0 is invalid. */
-static const char *const range_cases[] = {
-    "(f32[1], f32[1]*100, f32[1]+)",  "(f64[], f64[]*31, f64[]+)",
-    "(f32[1]*17, f32[]*17, f32[1]+)", "(f32[], f32[1]*7, f32[]+)",
-    "(f64[1], f64[]*3, f64[]+)",      "(f32[1]*3, f32[1]*31, f32[1]+)",
-    "(f64[]*2, f64[1]*17, f64[1]+)",  "(f32[], f32[]*50, f32[]+)",
-    "(f64[], f64[1]+, f64[1]+)",      NULL};
 
 const opdef_t op_def_range = {.name = "range",
                               .preference = OP_DENSE,
@@ -556,8 +530,7 @@ const opdef_t op_def_range = {.name = "range",
                               .infers_symbols = true,
                               .kernels = range_kernels,
                               .spec = spec_range,
-                              .gradient = &gradient_zero,
-                              .cases = range_cases};
+                              .gradient = &gradient_zero};
 
 /* ---- calls ---- */
 

@@ -367,24 +367,6 @@ value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t di
     return emit_op(emitter, &op_def_concat, &attrs, n, values);
 }
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {"(f32[2,3], f32[2,5]) dim=1",
-                                    "(f32[3], f32[1], f32[4])",
-                                    "(f32[2,16,3,3], f32[2,32,3,3]) dim=1",
-                                    "(f32[2,16,3,3], f32[2,17,3,3]) dim=1",
-                                    "(f32[2,24,3,3], f32[2,8,3,3], f32[2,16,3,3]) dim=1",
-                                    "(f32[2,3,4,5], f32[2,7,4,5]) dim=-3",
-                                    "(f32[1,17,2,2], f32[2,17,2,2]) dim=0",
-                                    "(f32[1,17,2,2], f32[1,17,2,3]) dim=-1",
-                                    "(bf16[1,16,2,2], bf16[1,3,2,2]) dim=1",
-                                    "(s64[2,2], s64[2,1]) dim=1",
-                                    "(f32[2,0], f32[2,3]) dim=1",
-                                    "(f32[2,3,4,5]) dim=1",
-                                    "(f32[1,3,61,63], f32[1,7,61,63], f32[1,1,61,63]) dim=1",
-                                    "(u8[3,257,31], u8[3,257,1], u8[3,257,17]) dim=2",
-                                    NULL};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_concat = {.name = "concat",
@@ -397,8 +379,7 @@ const opdef_t op_def_concat = {.name = "concat",
                                .infers_symbols = true,
                                .kernels = kernels,
                                .spec = spec,
-                               .gradient = &gradient,
-                               .cases = cases};
+                               .gradient = &gradient};
 
 /* ---- public ---- */
 

@@ -181,27 +181,6 @@ static void pass_roll(const gradient_call_t *call)
 static const gradient_t gradient_flip = {.pass = pass_flip};
 static const gradient_t gradient_roll = {.pass = pass_roll};
 
-static const char *const flip_cases[] = {"(f32[3,7]) dims=[1]",
-                                         "(s64[2,3,5]) dims=[0,-1]",
-                                         "(bf16[17,1,3]) dims=[0]",
-                                         "(u8[3,7,31]) dims=[0,1,2]",
-                                         "(bool[7]) dims=[-1]",
-                                         "(f64[3,5])",
-                                         "(f32[])",
-                                         "(f32[0,3]) dims=[0]",
-                                         "(f32[31,600]) dims=[0,1]",
-                                         NULL};
-static const char *const roll_cases[] = {"(f32[3,7]) shifts=[2]",
-                                         "(s64[2,3,5]) dims=[0,-1] shifts=[1,-2]",
-                                         "(bf16[17,3]) dims=[0] shifts=[40]",
-                                         "(u8[3,7,5]) dims=[1,1] shifts=[-2,9223372036854775807]",
-                                         "(bool[7]) shifts=[-9223372036854775807]",
-                                         "(f64[3,5]) shifts=[0]",
-                                         "(f32[]) shifts=[3]",
-                                         "(f32[3,0]) dims=[0] shifts=[1]",
-                                         "(f32[31,600]) dims=[1] shifts=[17]",
-                                         NULL};
-
 #define DEFINE(op, which)                                                                          \
     const opdef_t op_def_##op = {.name = #op,                                                      \
                                  .variant = (which),                                               \
@@ -215,8 +194,7 @@ static const char *const roll_cases[] = {"(f32[3,7]) shifts=[2]",
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
-                                 .gradient = &gradient_##op,                                       \
-                                 .cases = op##_cases}
+                                 .gradient = &gradient_##op}
 DEFINE(flip, FLIP);
 DEFINE(roll, ROLL);
 

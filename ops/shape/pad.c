@@ -304,37 +304,6 @@ value_t emit_pad(emitter_t *emitter, value_t x, const int64_t *before, const int
     return emit_op(emitter, &op_def_pad, &attrs, 1, &x);
 }
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {
-    "(f32[7]) before=[2] after=[3]",
-    "(f32[17,31,1,3]) before=[0,5,0,0] after=[0,7,0,0] value=2.5",
-    "(u8[3,7,1,31]<255) before=[0,0,2,0] after=[1,0,0,0] mode=\"edge\"",
-    "(f32[2,3,4,5]) before=[0,0,1,2] after=[0,1,3,0] value=-1.5",
-    "(f32[2,17,4,5]) before=[0,0,2,1] after=[0,0,1,4] mode=\"reflect\"",
-    "(f32[1,3,4,5]) before=[1,2,0,7] after=[0,0,9,1] mode=\"edge\"",
-    "(f32[1,17,4,5]) before=[0,0,2,9] after=[0,1,1,11] mode=\"wrap\"",
-    "(s64[5,6]) before=[-1,2] after=[7,-3] mode=\"wrap\"",
-    "(f32[5,6]) before=[-1,2] after=[-2,-3]",
-    "(f32[5,6]) before=[-2,1] after=[1,-4] mode=\"reflect\"",
-    "(f32[5,6]) before=[-2,3] after=[5,-4] mode=\"edge\"",
-    "(f32[3,4]) before=[0,-4] after=[0,6] value=2.0",
-    "(s64[2,2]) before=[1,1] after=[0,0] value=7.0",
-    "(f32[0,2]) before=[1,0] after=[1,0] value=3.0",
-    "(bf16[]) before=[] after=[]",
-    NULL};
-
-static const char *const backward_cases[] = {
-    "(f32[12]) before=[2] after=[3]",
-    "(f32[2,17,7,10]) before=[0,0,2,1] after=[0,0,1,4] mode=\"reflect\"",
-    "(f32[2,5,13,13]) before=[1,2,0,7] after=[0,0,9,1] mode=\"edge\"",
-    "(f32[1,18,7,25]) before=[0,0,2,9] after=[0,1,1,11] mode=\"wrap\"",
-    "(f32[1,16,7,25]) before=[0,0,2,9] after=[0,0,1,11] mode=\"wrap\"",
-    "(f32[4,3]) before=[-2,1] after=[1,-4] mode=\"reflect\"",
-    "(bf16[1,16,7]) before=[0,0,1] after=[0,0,2] mode=\"edge\"",
-    "(f64[8,5]) before=[-2,3] after=[5,-4] mode=\"edge\"",
-    NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_pad = {.name = "pad",
@@ -346,8 +315,7 @@ const opdef_t op_def_pad = {.name = "pad",
                             .infers_symbols = true,
                             .kernels = kernels,
                             .spec = spec,
-                            .gradient = &gradient,
-                            .cases = cases};
+                            .gradient = &gradient};
 
 const opdef_t op_def_pad_backward = {.name = "pad_backward",
                                      .preference = OP_FOLLOWS,
@@ -358,8 +326,7 @@ const opdef_t op_def_pad_backward = {.name = "pad_backward",
                                      .infer = infer_backward,
                                      .infers_symbols = true,
                                      .kernels = backward_kernels,
-                                     .spec = backward_spec,
-                                     .cases = backward_cases};
+                                     .spec = backward_spec};
 
 /* ---- public ---- */
 

@@ -211,17 +211,6 @@ static const gradient_t gradient_transpose = {.pass = pass_transpose};
 static const gradient_t gradient_permute = {.pass = pass_permute};
 static const gradient_t gradient_expand = {.pass = pass_expand};
 
-/* ---- cases ---- */
-
-static const char *const transpose_cases[] = {"(f32[3,5]) dim1=1", "(f32[2,3,4,5]) dim0=1 dim1=-1",
-                                              "(s64[2,3]) dim0=-1", "(f32[4])", NULL};
-static const char *const permute_cases[] = {"(f32[2,3,4,5]) dims=[0,2,3,1]",
-                                            "(f32[2,16,3]) dims=[-1,0,1]", "(bool[2,3]) dims=[1,0]",
-                                            "(f32[])", NULL};
-static const char *const expand_cases[] = {"(f32[3,1]) sizes=[2,3,4]",
-                                           "(f32[1,16,1,1]) sizes=[2,-1,3,3]",
-                                           "(f64[]) sizes=[2,2]", "(s32[3]) sizes=[0,3]", NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(op)                                                                                 \
@@ -236,8 +225,7 @@ static const char *const expand_cases[] = {"(f32[3,1]) sizes=[2,3,4]",
         .infers_symbols = true,                                                                    \
         .kernels = op##_kernels,                                                                   \
         .spec = spec_##op,                                                                         \
-        .gradient = &gradient_##op,                                                                \
-        .cases = op##_cases}
+        .gradient = &gradient_##op}
 
 DEFINE(transpose);
 DEFINE(permute);

@@ -168,30 +168,6 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 static const kernel_t view = {.name = "view", .prepare = prepare, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const kernels[] = {&view, NULL};
 
-/* ---- cases ---- */
-
-static const char *const reshape_cases[] = {"(f32[2,3,4]) sizes=[4,6]",
-                                            "(f32[2,3,4]) sizes=[-1]",
-                                            "(f32[2,16,1,1]) sizes=[2,-1]",
-                                            "(f32[2,17,1,1]) sizes=[2,17]",
-                                            "(f32[1,32,3,2]) sizes=[1,8,4,3,2]",
-                                            "(f32[1]) sizes=[]",
-                                            "(s64[6]) sizes=[2,1,3]",
-                                            "(f32[0,3]) sizes=[3,0]",
-                                            NULL};
-static const char *const flatten_cases[] = {"(f32[2,3,4,5])",
-                                            "(f32[2,16,1,1]) start_dim=1",
-                                            "(f32[2,17,2,3]) start_dim=1",
-                                            "(f32[2,3,4,5]) start_dim=1 end_dim=2",
-                                            "(f64[7])",
-                                            "(f32[])",
-                                            NULL};
-static const char *const squeeze_cases[] = {"(f32[1,3,1,5])",        "(f32[1,16,1,1]) dims=[-1,2]",
-                                            "(f32[2,3,1]) dims=[0]", "(f32[1,1])",
-                                            "(bool[1,3])",           NULL};
-static const char *const unsqueeze_cases[] = {"(f32[2,3]) dims=[0]", "(f32[2,16]) dims=[2,-1]",
-                                              "(s32[]) dims=[0]", NULL};
-
 /* ---- definitions ---- */
 
 #define DEFINE(op, type, table)                                                                    \
@@ -205,8 +181,7 @@ static const char *const unsqueeze_cases[] = {"(f32[2,3]) dims=[0]", "(f32[2,16]
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
-                                 .gradient = &gradient_reshape,                                    \
-                                 .cases = op##_cases}
+                                 .gradient = &gradient_reshape}
 
 DEFINE(reshape, reshape_attrs_t, reshape_fields);
 DEFINE(flatten, flatten_attrs_t, flatten_fields);

@@ -139,15 +139,6 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << 1};
 
-static const char *const cases[] = {"(f32[3,7], s64[3]<8)",
-                                    "(s64[5,3,2], s64[3]<6) batch_dim=1 time_dim=0",
-                                    "(bf16[2,3,17], s32[2]<18) time_dim=-1",
-                                    "(u8[7,2,3,5], s64[5]<3) batch_dim=-1 time_dim=2",
-                                    "(bool[1,31], s64[1]<32)",
-                                    "(f64[3,0], s64[3]<1)",
-                                    "(f32[17,3,400], s64[17]<4)",
-                                    NULL};
-
 const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
                                          .preference = OP_DENSE,
                                          .attrs = {sizeof(reverse_sequence_attrs_t), 2, fields},
@@ -157,8 +148,7 @@ const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
                                          .infers_symbols = true,
                                          .kernels = kernels,
                                          .spec = spec,
-                                         .gradient = &gradient,
-                                         .cases = cases};
+                                         .gradient = &gradient};
 
 status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *lengths,
                              int64_t batch_dim, int64_t time_dim, tensor_t **out)

@@ -421,37 +421,6 @@ static void pass_split(const gradient_call_t *call)
 static const gradient_t gradient_slice = {.pass = pass_slice};
 static const gradient_t gradient_split = {.pass = pass_split};
 
-/* ---- cases ---- */
-
-static const char *const slice_cases[] = {"(f32[7]) start=2 end=5",
-                                          "(f32[2,17,3,3]) dim=1 start=1 end=-1 step=3",
-                                          "(f32[5,3]) start=-2",
-                                          "(f32[5,3]) dim=-1 start=-9 end=9",
-                                          "(s64[5]) start=3 end=2",
-                                          "(f64[2,4]) dim=1 step=100",
-                                          "(f32[2,48,3,3]) dim=1 start=16 end=32",
-                                          "(f32[1,40,3,3]) dim=1 start=32",
-                                          "(f32[3,17,3,3]) start=1",
-                                          "(f32[1,17,5,3]) dim=2 start=1 end=4",
-                                          NULL};
-static const char *const backward_cases[] = {"(f32[3]) start=2 size=7",
-                                             "(f32[2,17,3,5]) dim=2 start=1 step=2 size=6",
-                                             "(f32[2,16,3,5]) dim=-1 step=3 size=17",
-                                             "(f32[2,5,3,3]) dim=1 start=3 size=17",
-                                             "(f32[2,3]) dim=0 start=1 size=3",
-                                             "(bf16[1,16,3]) dim=2 start=4 size=7",
-                                             "(f64[2,0]) dim=1 start=1 size=3",
-                                             NULL};
-static const char *const split_cases[] = {"(f32[7]) sizes=[2,5]",
-                                          "(f32[2,17,3,3]) dim=1 sizes=[1,8,0,8]",
-                                          "(f32[4,6]) dim=-1 sizes=[3,3]",
-                                          "(s32[3]) sizes=[3]",
-                                          "(f32[1,56,3,2]) dim=1 sizes=[32,16,8]",
-                                          "(f32[2,41,3,2]) dim=1 sizes=[16,16,9]",
-                                          "(f32[2,33,3]) dim=1 sizes=[17,16]",
-                                          "(bf16[1,32,2,2]) dim=1 sizes=[16,16]",
-                                          NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_slice = {.name = "slice",
@@ -464,8 +433,7 @@ const opdef_t op_def_slice = {.name = "slice",
                               .infers_symbols = true,
                               .kernels = slice_kernels,
                               .spec = spec_slice,
-                              .gradient = &gradient_slice,
-                              .cases = slice_cases};
+                              .gradient = &gradient_slice};
 
 const opdef_t op_def_slice_backward = {.name = "slice_backward",
                                        .preference = OP_FOLLOWS,
@@ -476,8 +444,7 @@ const opdef_t op_def_slice_backward = {.name = "slice_backward",
                                        .infer = infer_backward,
                                        .infers_symbols = true,
                                        .kernels = backward_kernels,
-                                       .spec = backward_spec,
-                                       .cases = backward_cases};
+                                       .spec = backward_spec};
 
 const opdef_t op_def_split = {.name = "split",
                               .preference = OP_FOLLOWS,
@@ -489,8 +456,7 @@ const opdef_t op_def_split = {.name = "split",
                               .infers_symbols = true,
                               .kernels = split_kernels,
                               .spec = spec_split,
-                              .gradient = &gradient_split,
-                              .cases = split_cases};
+                              .gradient = &gradient_split};
 
 value_t emit_slice(emitter_t *emitter, value_t x, int64_t dim, int64_t start, int64_t end)
 {

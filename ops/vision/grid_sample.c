@@ -275,26 +275,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {
-    "(f32[2,3,5,7], f32[2,3,4,2])",
-    "(f32[1,3,5,7], f32[1,3,4,2]) align_corners=true",
-    "(f32[1,2,5,7], f32[1,7,3,2]*2) padding=\"border\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*4) padding=\"reflection\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*4) padding=\"reflection\" align_corners=true",
-    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"nearest\" padding=\"reflection\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]) mode=\"nearest\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"cubic\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"cubic\" padding=\"border\" align_corners=true",
-    "(f32[1,2,5,7], f32[1,7,3,2]*4) mode=\"cubic\" padding=\"reflection\"",
-    "(f32[1,2,3,5,7], f32[1,2,3,4,3])",
-    "(f32[1,2,3,5,7], f32[1,2,3,4,3]*2) mode=\"nearest\" padding=\"border\"",
-    "(f64[1,2,1,3], f64[1,3,3,2]*2) padding=\"reflection\" align_corners=true",
-    "(bf16[1,3,5,7], bf16[1,3,4,2])",
-    "(f16[1,1,4,4], f16[1,2,2,2])",
-    "(f32[1,17,31,31], f32[1,40,40,2])",
-    "(f32[0,3,5,7], f32[0,3,4,2])",
-    NULL};
-
 static void pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[X], call->in[GRID], call->out_grad[0]};
@@ -312,8 +292,7 @@ const opdef_t op_def_grid_sample = {.name = "grid_sample",
                                     .infers_symbols = true,
                                     .kernels = kernels,
                                     .spec = spec,
-                                    .gradient = &gradient,
-                                    .cases = cases};
+                                    .gradient = &gradient};
 
 status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
                         grid_padding_t padding, bool align_corners, tensor_t **out)

@@ -284,22 +284,6 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {
-    "(f32[2,3,5,7], f32[2,3,4,2], f32[2,3,3,4])",
-    "(f32[1,17,5,7], f32[1,3,4,2], f32[1,17,3,4]) align_corners=true",
-    "(f32[1,7,5,7], f32[1,7,3,2]*2, f32[1,7,7,3]) padding=\"border\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*4, f32[1,2,7,3]) padding=\"reflection\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*4, f32[1,2,7,3]) padding=\"reflection\" align_corners=true",
-    "(f32[1,2,5,7], f32[1,7,3,2], f32[1,2,7,3]) mode=\"nearest\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*2, f32[1,2,7,3]) mode=\"cubic\"",
-    "(f32[1,2,5,7], f32[1,7,3,2]*4, f32[1,2,7,3]) mode=\"cubic\" padding=\"reflection\"",
-    "(f32[1,2,3,5,7], f32[1,2,3,4,3], f32[1,2,2,3,4])",
-    "(f64[1,2,1,3], f64[1,3,3,2]*2, f64[1,2,3,3]) padding=\"border\" align_corners=true",
-    "(bf16[1,3,5,7], bf16[1,3,4,2], bf16[1,3,3,4])",
-    "(f16[1,1,4,4], f16[1,2,2,2], f16[1,1,2,2])",
-    "(f32[1,3,5,7], f32[1,0,4,2], f32[1,3,0,4])",
-    NULL};
-
 const opdef_t op_def_grid_sample_backward = {
     .name = "grid_sample_backward",
     .preference = OP_DENSE,
@@ -309,5 +293,4 @@ const opdef_t op_def_grid_sample_backward = {
     .infer = infer,
     .infers_symbols = true,
     .kernels = kernels,
-    .spec = spec,
-    .cases = cases};
+    .spec = spec};

@@ -305,16 +305,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {"(f32[1,7,4], f32[1,1,7]) iou_threshold=0.3",
-                                    "(f32[2,7,4], f32[2,3,7]) score_threshold=0.1",
-                                    "(f32[1,17,4], f32[1,2,17]) iou_threshold=0.2 max_per_class=3",
-                                    "(f64[2,5,4]+, f64[2,1,5]) iou_threshold=0.1 is_center=true",
-                                    "(bf16[1,7,4], bf16[1,1,7]) iou_threshold=0.5",
-                                    "(f16[1,5,4], f16[1,2,5])",
-                                    "(f32[1,3,4], f32[1,2,3]) max_per_class=0",
-                                    "(f32[1,0,4], f32[1,2,0])",
-                                    NULL};
-
 const opdef_t op_def_nms = {.name = "nms",
                             .preference = OP_DENSE,
                             .traits = TRAIT_MEASURES,
@@ -326,8 +316,7 @@ const opdef_t op_def_nms = {.name = "nms",
 
                             .kernels = kernels,
                             .spec = spec,
-                            .gradient = &gradient_zero,
-                            .cases = cases};
+                            .gradient = &gradient_zero};
 
 status_t op_nms(context_t *ctx, const tensor_t *boxes, const tensor_t *scores,
                 int64_t max_per_class, double iou_threshold, double score_threshold, bool is_center,

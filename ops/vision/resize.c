@@ -610,89 +610,6 @@ static void pass_back(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass_back};
 
-/* ---- cases ---- */
-
-static const char *const cases[] = {
-    "(f32[2,3,4,5]) sizes=[8,10]",
-    "(f32[1,17,4,5]) sizes=[7,9]",
-    "(f32[1,16,8,6]) sizes=[4,3]",
-    "(f32[1,16,3,3]) sizes=[6,9]",
-    "(f32[1,3,4,5]) sizes=[7,3] coordinates=\"half_pixel\"",
-    "(f32[1,3,4,5]) sizes=[7,9] coordinates=\"align_corners\"",
-    "(f32[2,17,4,5]) sizes=[7,9] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f32[1,16,8,8]) sizes=[4,3] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f32[1,3,4,5]) sizes=[7,3] mode=\"linear\" coordinates=\"align_corners\"",
-    "(f32[1,3,4,5]) sizes=[8,1] mode=\"linear\" coordinates=\"asymmetric\"",
-    "(f32[1,3,1,1]) sizes=[4,4] mode=\"linear\" coordinates=\"align_corners\"",
-    "(f32[2,3,7]) sizes=[14]",
-    "(f32[1,8,3,4,2]) sizes=[6,5,3] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(bf16[1,16,4,4]) sizes=[8,8] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f64[1,2,3,3]) sizes=[5,5] mode=\"linear\"",
-    "(s64[1,2,3,3]) sizes=[5,6]",
-    "(f32[2,17,4,5]) sizes=[7,9] mode=\"cubic\" coordinates=\"half_pixel\"",
-    "(f32[1,31,9,7]) sizes=[4,3] mode=\"cubic\" coordinates=\"align_corners\"",
-    "(f32[2,7,5]) sizes=[8] mode=\"cubic\" cubic_coefficient=-0.5 exclude_outside=true",
-    "(bf16[1,3,4,4]) sizes=[5,8] mode=\"cubic\" coordinates=\"half_pixel\"",
-    "(f32[1,17,4,5]) sizes=[6,7] mode=\"linear\" coordinates=\"half_pixel\" scales=[1.6,1.5]",
-    "(f32[1,3,5,5]) sizes=[3,5] mode=\"linear\" scales=[0.7,1.1]",
-    "(f32[1,3,4,5]) sizes=[6,4] mode=\"cubic\" coordinates=\"half_pixel_symmetric\" "
-    "scales=[1.6,0.9]",
-    "(f32[2,17,4,5]) sizes=[7,3] mode=\"linear\" coordinates=\"pytorch_half_pixel\"",
-    "(f32[2,5,4]) sizes=[1,3] mode=\"linear\" coordinates=\"pytorch_half_pixel\"",
-    "(f32[2,3,4,5]) sizes=[3,7,4,2] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f32[4,5]) sizes=[7,3] mode=\"cubic\"",
-    "(f32[7]) sizes=[17] mode=\"linear\" coordinates=\"align_corners\"",
-    "(u8[2,3]) sizes=[4,9]",
-    "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
-    "(f32[1,3,5,4]) sizes=[3,4] mode=\"linear\" coordinates=\"align_corners\" scales=[0.7,1.1]",
-    "(f32[1,17,5,4]) sizes=[3,6] mode=\"linear\" coordinates=\"crop\" starts=[0.3,-0.2] "
-    "ends=[0.9,1.5]",
-    "(f32[1,3,5,4]) sizes=[5,1] mode=\"cubic\" coordinates=\"crop\" starts=[0.7,0.1] "
-    "ends=[0.2,0.4]",
-    "(f32[2,3,7]) sizes=[7] coordinates=\"crop\" starts=[0.1] ends=[1.25]",
-    "(f32[2,17,9,7]) sizes=[4,3] mode=\"linear\" coordinates=\"half_pixel\" antialias=true",
-    "(f32[1,31,11,5]) sizes=[3,8] mode=\"cubic\" coordinates=\"half_pixel\" antialias=true",
-    "(f32[2,7,13]) sizes=[2] mode=\"linear\" exclude_outside=true antialias=true",
-    "(f32[1,3,7,17]) sizes=[5,2] mode=\"cubic\" coordinates=\"align_corners\" "
-    "cubic_coefficient=-0.5 exclude_outside=true antialias=true",
-    "(bf16[1,3,6,6]) sizes=[3,4] mode=\"linear\" coordinates=\"half_pixel\" scales=[0.6,0.7] "
-    "antialias=true",
-    "(f64[3,5,7,4]) sizes=[2,5,3,1] mode=\"linear\" coordinates=\"half_pixel\" antialias=true",
-    "(s32[2,9]) sizes=[4] antialias=true",
-    "(f32[1,17,7,5]) sizes=[4,9] coordinates=\"half_pixel\" rounding=\"prefer_floor\" as_onnx=true",
-    "(f32[1,3,7,30]) sizes=[4,39] rounding=\"by_scale\" scales=[0.6,1.3] as_onnx=true",
-    "(u8[2,5]) sizes=[8,3] coordinates=\"tf_half_pixel\" rounding=\"ceil\" as_onnx=true",
-    "(f32[1,17,9,7]) sizes=[4,9] mode=\"linear\" coordinates=\"half_pixel\" scales=[0.5,1.3] "
-    "as_onnx=true",
-    "(f32[1,3,6,5]) sizes=[4,9] mode=\"cubic\" coordinates=\"tf_half_pixel\" as_onnx=true",
-    "(f32[2,3,8]) sizes=[12] rounding=\"prefer_ceil\"",
-    "(f32[0,3,4]) sizes=[6] mode=\"linear\"",
-    NULL};
-
-static const char *const backward_cases[] = {
-    "(f32[2,3,8,10]) sizes=[4,5]",
-    "(f32[1,17,7,9]) sizes=[4,5]",
-    "(f32[1,16,4,3]) sizes=[8,6]",
-    "(f32[2,17,7,9]) sizes=[4,5] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f32[1,16,4,3]) sizes=[8,8] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f32[1,3,8,1]) sizes=[4,5] mode=\"linear\" coordinates=\"align_corners\"",
-    "(f32[1,16,4,4]) sizes=[1,1] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f32[1,16,1,1]) sizes=[3,4]",
-    "(f32[2,3,14]) sizes=[7]",
-    "(f32[1,8,6,5,3]) sizes=[3,4,2] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(bf16[1,16,8,8]) sizes=[4,4] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f64[1,2,5,5]) sizes=[3,3] mode=\"linear\"",
-    "(f32[2,17,7,9]) sizes=[4,5] mode=\"cubic\" coordinates=\"half_pixel\"",
-    "(f32[2,7,8]) sizes=[5] mode=\"cubic\" cubic_coefficient=-0.5 exclude_outside=true",
-    "(f32[3,7,4,2]) sizes=[2,3,4,5] mode=\"linear\" coordinates=\"half_pixel\"",
-    "(f32[1,17,6,7]) sizes=[4,5] mode=\"linear\" scales=[1.6,1.5]",
-    "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
-    "(f32[1,3,3,6]) sizes=[5,4] mode=\"linear\" coordinates=\"crop\" starts=[0.3,-0.2] "
-    "ends=[0.9,1.5]",
-    "(f32[2,17,4,3]) sizes=[9,7] mode=\"linear\" coordinates=\"half_pixel\" antialias=true",
-    "(f32[1,3,3,2]) sizes=[11,17] mode=\"cubic\" coordinates=\"half_pixel\" antialias=true",
-    NULL};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_resize = {.name = "resize",
@@ -704,8 +621,7 @@ const opdef_t op_def_resize = {.name = "resize",
                                .infers_symbols = true,
                                .kernels = kernels,
                                .spec = spec,
-                               .gradient = &gradient,
-                               .cases = cases};
+                               .gradient = &gradient};
 
 const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .preference = OP_FOLLOWS,
@@ -716,8 +632,7 @@ const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .infer = infer_backward,
                                         .infers_symbols = true,
                                         .kernels = backward_kernels,
-                                        .spec = backward_spec,
-                                        .cases = backward_cases};
+                                        .spec = backward_spec};
 
 /* ---- public ---- */
 

@@ -216,20 +216,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {
-    "(f32[2,3,9,7], f32[4,4]*6, s64[4]<2, f32[4,3,2,3]) output_size=[2,3]",
-    "(f32[2,17,9,7], f32[3,4]*6, s64[3]<2, f32[3,17,3,2]) output_size=[3,2] aligned=true "
-    "spatial_scale=0.5",
-    "(f32[1,2,9,7], f32[5,4]*9, s32[5]<1, f32[5,2,2,2]) output_size=[2,2] sampling_ratio=3 "
-    "mode=\"max\"",
-    "(f32[2,3,9,7], f32[5,4]*9, s64[5]<2, f32[5,3,3,3]) output_size=[3,3] aligned=true "
-    "mode=\"max\"",
-    "(f64[1,1,1,5], f64[3,4]*4, s64[3]<1, f64[3,1,1,1])",
-    "(bf16[1,3,8,8], bf16[2,4]*4, s64[2]<1, bf16[2,3,2,2]) output_size=[2,2] sampling_ratio=2",
-    "(f16[1,3,8,8], f16[2,4]*4, s64[2]<1, f16[2,3,2,2]) output_size=[2,2] sampling_ratio=2",
-    "(f32[2,3,5,5], f32[0,4], s64[0]<2, f32[0,3,2,2]) output_size=[2,2]",
-    NULL};
-
 const opdef_t op_def_roi_align_backward = {
     .name = "roi_align_backward",
     .preference = OP_DENSE,
@@ -239,5 +225,4 @@ const opdef_t op_def_roi_align_backward = {
     .infer = infer,
     .infers_symbols = true,
     .kernels = kernels,
-    .spec = spec,
-    .cases = cases};
+    .spec = spec};

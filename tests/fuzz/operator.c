@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "tests/support/arrange.h"
 #include "tests/support/case.h"
+#include "tests/support/cases.h"
 
 #define MAX_NUMEL 4096 /* operands and results */
 #define MAX_NUMBER 1e3 /* if attributes are larger, results are not checked */
@@ -227,11 +228,11 @@ static size_t put_case(uint8_t *bytes, size_t n, size_t max_n, unsigned pick)
     char text[256];
     const opdef_t *op = ops_at((int)(pick % (unsigned)ops_count()));
     unsigned n_cases = 0;
-    while (op->cases != NULL && op->cases[n_cases] != NULL) n_cases++;
+    while (cases_of(op)[n_cases] != NULL) n_cases++;
     if (n_cases == 0) return n;
     pick /= (unsigned)ops_count();
     int length = snprintf(text, sizeof text, "%u%u %s%s", pick % 8, pick / 8 % 8, op->name,
-                          op->cases[pick / 64 % n_cases]);
+                          cases_of(op)[pick / 64 % n_cases]);
     if (length < 0 || (size_t)length >= sizeof text || (size_t)length > max_n) return n;
     memcpy(bytes, text, (size_t)length);
     return (size_t)length;

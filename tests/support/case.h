@@ -1,4 +1,4 @@
-/* Cases of operators, as in opdef.h: "(f32[1,3,7,7], f32[4,3,3,3], none) padding=[1,1]".
+/* Cases, calls of operators written as text: "(f32[1,3,7,7], f32[4,3,3,3], none) padding=[1,1]".
  *
  *   case    = "(" [operand {"," operand}] ")" {attribute "=" literal}
  *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+"] ["<" limit | "*" scale]

@@ -18,6 +18,7 @@
 #include "ops/gradient_impl.h"
 #include "tensor/convert/convert.h"
 #include "tests/support/case.h"
+#include "tests/support/cases.h"
 #include "train/tape.h"
 
 #define MAX_PROBES 12      /* elements to test per input */
@@ -217,8 +218,8 @@ static void compare(subject_t *subject, const loss_t *loss, int input, const ten
         const double bound = 3e-3 * fabs(expected[i]) + 1e-3 * most + 2e-4 + apart[i] / 2.0;
         if (!(error <= bound))
             fail_msg("%s:%d %s: input %d, element %lld of output %d's loss: %g, by differences %g",
-                     subject->op->name, subject->index, subject->op->cases[subject->index], input,
-                     (long long)at[i], loss->output, (double)got[at[i]], expected[i]);
+                     subject->op->name, subject->index, cases_of(subject->op)[subject->index],
+                     input, (long long)at[i], loss->output, (double)got[at[i]], expected[i]);
     }
     subject->n_passed += n > 0;
     free(got);
@@ -297,8 +298,8 @@ static bool prepare(subject_t *subject)
 
 static void check_case(subject_t *subject, bool is_mkldnn)
 {
-    CHECK_OK(subject->ctx, case_parse(subject->ctx, subject->op, subject->op->cases[subject->index],
-                                      &subject->call));
+    CHECK_OK(subject->ctx, case_parse(subject->ctx, subject->op,
+                                      cases_of(subject->op)[subject->index], &subject->call));
     const bool is_asked = prepare(subject);
     for (int i = 0; is_asked && i < subject->n_out; i++)
         if (subject->out[i].dtype == DTYPE_F32) check_output(subject, i, is_mkldnn);
@@ -318,8 +319,8 @@ static void check_all(bool is_mkldnn)
     for (int i = 0; i < ops_count(); i++) {
         const opdef_t *op = ops_at(i);
         int n_passed = 0, n_refused = 0, n_kinks = 0, n_asked = 0;
-        if (op->gradient == NULL || op->gradient == &gradient_zero || op->cases == NULL) continue;
-        for (int index = 0; op->cases[index] != NULL; index++) {
+        if (op->gradient == NULL || op->gradient == &gradient_zero) continue;
+        for (int index = 0; cases_of(op)[index] != NULL; index++) {
             if (!is_chosen(op, index)) continue;
             /* With sanitizers, one case runs both dense and mkldnn; then the two alternate. */
             if (IS_SANITIZED && filter == NULL && n_passed > 0 && index % 2 == is_mkldnn) continue;

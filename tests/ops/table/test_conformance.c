@@ -17,6 +17,7 @@
 #include "tensor/convert/convert_impl.h"
 #include "tests/support/arrange.h"
 #include "tests/support/case.h"
+#include "tests/support/cases.h"
 
 #define MAX_FAILURES 8 /* failures to print per operator */
 #define MAX_KERNELS 16 /* kernels per operator */
@@ -78,7 +79,7 @@ TESSERA_PRINTF(2, 3) static void complain(subject_t *s, const char *format, ...)
     if (s->n_failures++ >= MAX_FAILURES) return;
     print_error("%s%s: inputs %s and %s, policy %s, %d threads\n    %s\n"
                 "    again: TESSERA_CASE=%s:%d test_conformance\n",
-                s->op->name, s->op->cases[s->index], arrange_name(patterns[s->pattern].first),
+                s->op->name, cases_of(s->op)[s->index], arrange_name(patterns[s->pattern].first),
                 arrange_name(patterns[s->pattern].others), policy_name(s->policy), s->n_threads,
                 what, s->op->name, s->index);
 }
@@ -448,7 +449,7 @@ static int run_case(context_t *ctx, const opdef_t *op, int index, bool *ran)
 {
     subject_t s = {.ctx = ctx, .op = op, .index = index, .ran = ran};
     context_seed(ctx, (uint64_t)index + 1);
-    status_t status = case_parse(ctx, op, op->cases[index], &s.call);
+    status_t status = case_parse(ctx, op, cases_of(op)[index], &s.call);
     for (int i = 0; status == STATUS_OK && i < s.call.n_in; i++)
         status = case_fill(ctx, &s.call.in[i], &s.dense[i]);
     if (status == STATUS_OK) status = expect(&s);
@@ -569,9 +570,9 @@ static void conforms(void **state)
     const opdef_t *op = *state;
     int n_failures = 0;
     bool ran[MAX_KERNELS] = {false};
-    assert_non_null(op->cases);
+    assert_non_null(*cases_of(op));
     assert_non_null(op->spec);
-    for (int i = 0; op->cases[i] != NULL; i++) {
+    for (int i = 0; cases_of(op)[i] != NULL; i++) {
         if (!wanted_case(op, i)) continue;
         counting_t memory;
         counting_begin(&memory);
@@ -582,7 +583,7 @@ static void conforms(void **state)
         context_destroy(ctx);
         long live = atomic_load(&memory.live);
         if (live != 0) {
-            print_error("%s%s: %ld blocks are still alive at the end\n", op->name, op->cases[i],
+            print_error("%s%s: %ld blocks are still alive at the end\n", op->name, cases_of(op)[i],
                         live);
             n_failures++;
         }
@@ -603,7 +604,7 @@ static bool is_filter_right(void)
 {
     int n = 0;
     for (int i = 0; i < ops_count(); i++)
-        for (int k = 0; !draws(ops_at(i)) && ops_at(i)->cases[k] != NULL; k++)
+        for (int k = 0; !draws(ops_at(i)) && cases_of(ops_at(i))[k] != NULL; k++)
             n += wanted_case(ops_at(i), k);
     if (n == 0) print_error("TESSERA_CASE=%s names no case\n", getenv("TESSERA_CASE"));
     return n > 0;

@@ -18,6 +18,7 @@
 #include "tensor/scope.h"
 #include "tensor/sym/sym.h"
 #include "tests/support/case.h"
+#include "tests/support/cases.h"
 
 #define MAX_NAMES 128
 #define N_WANTED 8 /* other sizes to compare per call */
@@ -173,7 +174,7 @@ static void draw_sizes(subject_t *s)
 static bool complain(subject_t *s, const char *what)
 {
     char text[INFO_TEXT_MAX];
-    print_error("%s%s, round %d: %s\n    sizes", s->op->name, s->op->cases[s->index], s->round,
+    print_error("%s%s, round %d: %s\n    sizes", s->op->name, cases_of(s->op)[s->index], s->round,
                 what);
     for (int i = 0; i < s->n_names; i++)
         print_error(" s%d=%lld(%lld)", i, (long long)s->sizes[i], (long long)s->hints[i]);
@@ -277,7 +278,7 @@ static void check_case(context_t *ctx, const opdef_t *op, int index, tally_t *ta
                        .index = index,
                        .round = (round_t)round,
                        .random = seed * 1000003u + (uint64_t)index * 31u + (uint64_t)round};
-        CHECK_OK(ctx, case_parse(ctx, op, op->cases[index], &s.call));
+        CHECK_OK(ctx, case_parse(ctx, op, cases_of(op)[index], &s.call));
         CHECK_OK(ctx, sym_space_create(ctx, &s.space));
         sym_space_t *before = sym_space_enter(ctx, s.space);
         infer_case(&s, tally);
@@ -307,7 +308,7 @@ static void symbolic_sizes_are_right_at_all_sizes_that_the_guards_allow(void **s
     for (int i = 0; i < ops_count(); i++) {
         const opdef_t *op = ops_at(i);
         tally_t tally = {0};
-        for (int k = 0; op->cases != NULL && op->cases[k] != NULL; k++)
+        for (int k = 0; cases_of(op)[k] != NULL; k++)
             if (is_chosen(op, k)) check_case(ctx, op, k, &tally);
         if (prints_table)
             printf("%-32s %6d %7d %7d %9d %7d\n", op->name, tally.calls, tally.pinned, tally.guards,
