@@ -528,13 +528,29 @@ status_t onnx_emit_n(onnx_call_t *call, int n_in, const item_t *in, int n_out, i
     return STATUS_OK;
 }
 
+status_t onnx_op(onnx_node_t *node, const char *op_name, const onnx_set_t *attrs, int n_in,
+                 const item_t *in, item_t *out)
+{
+    onnx_call_t call;
+    onnx_call(node, op_name, &call);
+    for (const onnx_set_t *set = attrs; set != NULL && set->name != NULL; set++) {
+        void *place = NULL;
+        const attr_field_t *field = find(&call, set->name, &place);
+        if (set->ints != NULL)
+            onnx_set_ints(&call, set->name, set->n, set->ints);
+        else if (field != NULL && field->kind == ATTR_FLOAT)
+            onnx_set_float(&call, set->name, set->number);
+        else
+            onnx_set_int(&call, set->name, set->value);
+    }
+    return onnx_emit(&call, n_in, in, out);
+}
+
 /* ---- calls that several operators share ---- */
 
 status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, op_name, &call);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, op_name, NULL, 1, &x, out);
 }
 
 /* If x has a single known element and the other operand is a value of the graph, converts x to a
@@ -562,11 +578,9 @@ static status_t literal(onnx_node_t *node, item_t x, item_t other, item_t *out)
 status_t onnx_binary(onnx_node_t *node, const char *op_name, item_t a, item_t b, item_t *out)
 {
     item_t in[2] = {a, b};
-    onnx_call_t call;
     TRY(literal(node, a, b, &in[0]));
     TRY(literal(node, b, a, &in[1]));
-    onnx_call(node, op_name, &call);
-    return onnx_emit(&call, 2, in, out);
+    return onnx_op(node, op_name, NULL, 2, in, out);
 }
 
 status_t onnx_reshape(onnx_node_t *node, item_t x, int rank, const int64_t *sizes, item_t *out)
@@ -574,10 +588,7 @@ status_t onnx_reshape(onnx_node_t *node, item_t x, int rank, const int64_t *size
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
     if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
-    onnx_call_t call;
-    onnx_call(node, "reshape", &call);
-    onnx_set_ints(&call, "sizes", rank, sizes);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "reshape", ONNX_ATTRS({"sizes", .n = rank, .ints = sizes}), 1, &x, out);
 }
 
 status_t onnx_permute(onnx_node_t *node, item_t x, int n, const int64_t *dims, item_t *out)
@@ -586,10 +597,7 @@ status_t onnx_permute(onnx_node_t *node, item_t x, int n, const int64_t *dims, i
     for (int i = 0; i < n; i++) is_identity = is_identity && dims[i] == i;
     *out = x;
     if (is_identity) return STATUS_OK;
-    onnx_call_t call;
-    onnx_call(node, "permute", &call);
-    onnx_set_ints(&call, "dims", n, dims);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "permute", ONNX_ATTRS({"dims", .n = n, .ints = dims}), 1, &x, out);
 }
 
 status_t onnx_expand(onnx_node_t *node, item_t x, int rank, const int64_t *sizes, item_t *out)
@@ -597,20 +605,14 @@ status_t onnx_expand(onnx_node_t *node, item_t x, int rank, const int64_t *sizes
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
     if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
-    onnx_call_t call;
-    onnx_call(node, "expand", &call);
-    onnx_set_ints(&call, "sizes", rank, sizes);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "expand", ONNX_ATTRS({"sizes", .n = rank, .ints = sizes}), 1, &x, out);
 }
 
 status_t onnx_cast(onnx_node_t *node, item_t x, dtype_t dtype, item_t *out)
 {
     *out = x;
     if (onnx_info(node->onnx, x)->dtype == dtype) return STATUS_OK;
-    onnx_call_t call;
-    onnx_call(node, "cast", &call);
-    onnx_set_int(&call, "dtype", dtype);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "cast", ONNX_ATTRS({"dtype", dtype}), 1, &x, out);
 }
 
 status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t end, int64_t step,
@@ -619,13 +621,9 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
     *out = x;
     bool is_whole = start == 0 && step == 1 && end == onnx_info(node->onnx, x)->sizes[dim];
     if (is_whole) return STATUS_OK;
-    onnx_call_t call;
-    onnx_call(node, "slice", &call);
-    onnx_set_int(&call, "dim", dim);
-    onnx_set_int(&call, "start", start);
-    onnx_set_int(&call, "end", end);
-    onnx_set_int(&call, "step", step);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "slice",
+                   ONNX_ATTRS({"dim", dim}, {"start", start}, {"end", end}, {"step", step}), 1, &x,
+                   out);
 }
 
 status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out)
@@ -644,11 +642,8 @@ status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out)
 status_t onnx_take(onnx_node_t *node, item_t x, int dim, int n, const int64_t *index, item_t *out)
 {
     item_t in[2] = {x, ITEM_NONE};
-    onnx_call_t call;
     TRY(onnx_vector(node->onnx, NULL, n, index, &in[1]));
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", dim);
-    return onnx_emit(&call, 2, in, out);
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", dim}), 2, in, out);
 }
 
 #endif

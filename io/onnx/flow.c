@@ -194,25 +194,20 @@ static status_t find_place(loop_t *loop, int slice, item_t *out)
 {
     onnx_node_t *node = loop->node;
     item_t last, one;
-    onnx_call_t call;
     *out = loop->iteration;
     if (loop->slice_directions[slice] == 0) return STATUS_OK;
     TRY(add_known(node->onnx, DTYPE_S64, 1, &one));
-    onnx_call(node, "sub", &call);
-    TRY(onnx_emit(&call, 2, (item_t[]){loop->trips, one}, &last));
-    onnx_call(node, "sub", &call);
-    return onnx_emit(&call, 2, (item_t[]){last, loop->iteration}, out);
+    TRY(onnx_op(node, "sub", NULL, 2, (item_t[]){loop->trips, one}, &last));
+    return onnx_op(node, "sub", NULL, 2, (item_t[]){last, loop->iteration}, out);
 }
 
 static status_t add_slice(loop_t *loop, int slice, item_t *out)
 {
     onnx_node_t *node = loop->node;
     item_t place;
-    onnx_call_t call;
     TRY(find_place(loop, slice, &place));
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", loop->slice_axes[slice]);
-    return onnx_emit(&call, 2, (item_t[]){node->in[loop->n_carried + slice], place}, out);
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", loop->slice_axes[slice]}), 2,
+                   (item_t[]){node->in[loop->n_carried + slice], place}, out);
 }
 
 /* ---- the body ---- */
@@ -537,15 +532,10 @@ static status_t find_length(loop_t *loop)
 {
     onnx_node_t *node = loop->node;
     item_t sizes;
-    onnx_call_t call;
     const int64_t axis = loop->slice_axes[0];
     TRY(onnx_sizes(node, node->in[loop->n_carried], &sizes));
-    onnx_call(node, "slice", &call);
-    onnx_set_int(&call, "start", axis);
-    onnx_set_int(&call, "end", axis + 1);
-    TRY(onnx_emit(&call, 1, &sizes, &sizes));
-    onnx_call(node, "reshape", &call);
-    return onnx_emit(&call, 1, &sizes, &loop->trips);
+    TRY(onnx_op(node, "slice", ONNX_ATTRS({"start", axis}, {"end", axis + 1}), 1, &sizes, &sizes));
+    return onnx_op(node, "reshape", NULL, 1, &sizes, &loop->trips);
 }
 
 static status_t read_axes(loop_t *loop)

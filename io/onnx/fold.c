@@ -96,10 +96,8 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     }
     if (is_open) {
         item_t in[2] = {item, node->in[0]};
-        onnx_call_t call;
         TRY(onnx_check_integers(node, 0, "the shape"));
-        onnx_call(node, "expand_by", &call);
-        return onnx_emit(&call, 2, in, &node->out[0]);
+        return onnx_op(node, "expand_by", NULL, 2, in, &node->out[0]);
     }
     TRY(onnx_check_shape(node, "the shape", onnx_info(onnx, item)->dtype, rank, sizes));
     TRY(onnx_reshape(node, item, 0, NULL, &item));
@@ -118,7 +116,6 @@ status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out)
     onnx_t *onnx = node->onnx;
     item_t zero = ITEM_NONE;
     tensor_t *tensor = NULL;
-    onnx_call_t call;
     tensor_info_t info = *onnx_info(onnx, like);
     *out = ITEM_NONE;
     for (int d = 1; d < info.rank; d++)
@@ -127,9 +124,8 @@ status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out)
     scope_take(onnx->ctx, tensor);
     TRY(onnx_item_take(onnx, NULL, tensor, &zero));
     info.sizes[0] = 0;
-    onnx_call(node, "expand", &call);
-    onnx_set_ints(&call, "sizes", info.rank, info.sizes);
-    return onnx_emit(&call, 1, &zero, out);
+    return onnx_op(node, "expand", ONNX_ATTRS({"sizes", .n = info.rank, .ints = info.sizes}), 1,
+                   &zero, out);
 }
 
 static int64_t clamp_dim(int64_t dim, int rank)
@@ -269,9 +265,7 @@ status_t onnx_import_range(onnx_node_t *node)
     int64_t n = -1;
     onnx_attr_ignore(node, "stash_type"); /* has no effect: no element depends on others */
     if (!onnx_knows(node, 0) || !onnx_knows(node, 1) || !onnx_knows(node, 2)) {
-        onnx_call_t call;
-        onnx_call(node, "range", &call);
-        return onnx_emit(&call, 3, node->in, &node->out[0]);
+        return onnx_op(node, "range", NULL, 3, node->in, &node->out[0]);
     }
     TRY(find_count(node, &n));
     if (n != -1) return count_up(node, onnx_input_info(node, 0).dtype, n, &node->out[0]);

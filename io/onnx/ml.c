@@ -83,11 +83,8 @@ status_t ml_with_number(onnx_node_t *node, const char *op, item_t x, double numb
 status_t ml_reduce(onnx_node_t *node, const char *op, int dim, item_t x, item_t *out)
 {
     const int64_t dims[] = {dim};
-    onnx_call_t call;
-    onnx_call(node, op, &call);
-    onnx_set_ints(&call, "dims", 1, dims);
-    onnx_set_int(&call, "keepdim", true);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, op, ONNX_ATTRS({"dims", .n = 1, .ints = dims}, {"keepdim", true}), 1, &x,
+                   out);
 }
 
 status_t ml_rows(onnx_node_t *node, bool keeps_wide, item_t *out)
@@ -121,73 +118,58 @@ status_t ml_read_transform(onnx_node_t *node, ml_transform_t *out)
 static status_t softmax_zero(onnx_node_t *node, item_t x, item_t *out)
 {
     item_t largest, is_some, powers, sums, zero;
-    onnx_call_t call;
     TRY(ml_reduce(node, "amax", 1, x, &largest));
     TRY(onnx_binary(node, "sub", x, largest, &powers));
     TRY(onnx_unary(node, "exp", powers, &powers));
     TRY(onnx_unary(node, "abs", x, &is_some));
     TRY(ml_with_number(node, "gt", is_some, 1e-7, &is_some));
     TRY(onnx_number(node->onnx, 0.0, &zero));
-    onnx_call(node, "where", &call);
-    TRY(onnx_emit(&call, 3, (const item_t[]){is_some, powers, zero}, &powers));
+    TRY(onnx_op(node, "where", NULL, 3, (const item_t[]){is_some, powers, zero}, &powers));
     TRY(ml_reduce(node, "sum", 1, powers, &sums));
     return onnx_binary(node, "div", powers, sums, out);
 }
 
 status_t ml_transform(onnx_node_t *node, ml_transform_t transform, item_t scores, item_t *out)
 {
-    onnx_call_t call;
     *out = scores;
     if (transform == ML_LOGISTIC) return onnx_unary(node, "sigmoid", scores, out);
     if (transform == ML_SOFTMAX_ZERO) return softmax_zero(node, scores, out);
     if (transform != ML_SOFTMAX) return STATUS_OK;
-    onnx_call(node, "softmax", &call);
-    onnx_set_int(&call, "dim", 1);
-    return onnx_emit(&call, 1, &scores, out);
+    return onnx_op(node, "softmax", ONNX_ATTRS({"dim", 1}), 1, &scores, out);
 }
 
 status_t ml_add_first_class(onnx_node_t *node, ml_transform_t transform, bool is_positive,
                             item_t scores, item_t *out)
 {
     item_t both[2] = {scores, scores};
-    onnx_call_t call;
     const bool is_logistic = transform == ML_LOGISTIC;
     if (is_logistic) TRY(onnx_unary(node, "sigmoid", scores, &both[1]));
     TRY(onnx_unary(node, "neg", both[1], &both[0]));
     if (is_logistic || is_positive) TRY(ml_with_number(node, "add", both[0], 1.0, &both[0]));
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", 1);
-    return onnx_emit(&call, 2, both, out);
+    return onnx_op(node, "concat", ONNX_ATTRS({"dim", 1}), 2, both, out);
 }
 
 status_t ml_label_largest(onnx_node_t *node, ml_ints_t labels, item_t scores)
 {
     const int64_t n = (int64_t)labels.n;
     item_t index, known;
-    onnx_call_t call;
     if (labels.n == 0 || !onnx_wants(node, 0)) return STATUS_OK;
     TRY(ml_known(node, DTYPE_S64, 1, &n, labels.at, &known));
-    onnx_call(node, "argmax", &call);
-    onnx_set_ints(&call, "dims", 1, (const int64_t[]){1});
-    TRY(onnx_emit(&call, 1, &scores, &index));
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", 0);
-    return onnx_emit(&call, 2, (const item_t[]){known, index}, &node->out[0]);
+    TRY(onnx_op(node, "argmax", ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){1}}), 1,
+                &scores, &index));
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){known, index},
+                   &node->out[0]);
 }
 
 status_t ml_label_above(onnx_node_t *node, const int64_t *labels, item_t score, double threshold)
 {
     item_t in[3];
     const int64_t dims[] = {1};
-    onnx_call_t call;
     if (labels == NULL || !onnx_wants(node, 0)) return STATUS_OK;
-    onnx_call(node, "squeeze", &call);
-    onnx_set_ints(&call, "dims", 1, dims);
-    TRY(onnx_emit(&call, 1, &score, &in[0]));
+    TRY(onnx_op(node, "squeeze", ONNX_ATTRS({"dims", .n = 1, .ints = dims}), 1, &score, &in[0]));
     TRY(ml_with_number(node, "gt", in[0], threshold, &in[0]));
     for (int i = 0; i < 2; i++) TRY(ml_known(node, DTYPE_S64, 0, NULL, &labels[1 - i], &in[1 + i]));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, in, &node->out[0]);
+    return onnx_op(node, "where", NULL, 3, in, &node->out[0]);
 }
 
 /* ---- strings ---- */

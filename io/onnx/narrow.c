@@ -141,12 +141,10 @@ static status_t round_on_grid(onnx_node_t *node, const onnx_narrow_t *type, item
 static status_t overflow(onnx_node_t *node, const onnx_narrow_t *type, item_t x, item_t *out)
 {
     item_t is_over;
-    onnx_call_t call;
     TRY(onnx_unary(node, "abs", x, &is_over));
     TRY(with_number(node, "gt", is_over, type->most, &is_over));
     TRY(with_number(node, "mul", x, type->has_infinity ? (double)INFINITY : (double)NAN, out));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (const item_t[]){is_over, *out, x}, out);
+    return onnx_op(node, "where", NULL, 3, (const item_t[]){is_over, *out, x}, out);
 }
 
 status_t onnx_narrow_round(onnx_node_t *node, int narrow, item_t x, bool saturates, item_t *out)

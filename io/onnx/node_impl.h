@@ -188,6 +188,23 @@ static inline status_t onnx_emit(onnx_call_t *call, int n_in, const item_t *in, 
     return onnx_emit_n(call, n_in, in, 1, out);
 }
 
+/* An attribute of a call: a number, or n integers. */
+typedef struct onnx_set {
+    const char *name;
+    int64_t value;
+    int n;
+    const int64_t *ints;
+    double number; /* for attributes that are floats */
+} onnx_set_t;
+
+/* ONNX_ATTRS({"dim", 1}, {"sizes", .n = 2, .ints = sizes}, {"value", .number = 0.5}) */
+#define ONNX_ATTRS(...) ((const onnx_set_t[]){__VA_ARGS__, {NULL}})
+
+/* Emits a call with some attributes; attrs may be NULL. Attributes that are not listed have their
+ * defaults. `in` may be `out`. */
+status_t onnx_op(onnx_node_t *node, const char *op_name, const onnx_set_t *attrs, int n_in,
+                 const item_t *in, item_t *out);
+
 /* Returns the sizes of an item as an item: s64 [rank]. */
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out);
 

@@ -214,12 +214,10 @@ status_t onnx_import_sequence_at(onnx_node_t *node)
 static status_t make_tensor(onnx_node_t *node, const char *op, item_t number, dtype_t dtype,
                             item_t known, item_t *out)
 {
-    onnx_call_t call;
     tensor_info_t info = info_dense(dtype, 0, NULL);
     info.is_number = true;
     node->onnx->items[number].info = info;
-    onnx_call(node, op, &call);
-    return onnx_emit(&call, 2, (item_t[]){known, number}, out);
+    return onnx_op(node, op, NULL, 2, (item_t[]){known, number}, out);
 }
 
 status_t onnx_import_sequence_length(onnx_node_t *node)
@@ -265,7 +263,6 @@ static status_t split(onnx_node_t *node, int axis, int64_t *pieces, item_t *item
     int64_t start = 0, dim = axis;
     int n = 0;
     bool keeps = true;
-    onnx_call_t call;
     TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
     TRY(count_pieces(node, size, &n, pieces));
     for (int i = 0; i < n; i++) {
@@ -273,9 +270,8 @@ static status_t split(onnx_node_t *node, int axis, int64_t *pieces, item_t *item
         TRY(onnx_slice(node, node->in[0], axis, start, end, 1, &items[i]));
         start = end;
         if (keeps || onnx_has(node, 1)) continue;
-        onnx_call(node, "squeeze", &call);
-        onnx_set_ints(&call, "dims", 1, &dim);
-        TRY(onnx_emit(&call, 1, &items[i], &items[i]));
+        TRY(onnx_op(node, "squeeze", ONNX_ATTRS({"dims", .n = 1, .ints = &dim}), 1, &items[i],
+                    &items[i]));
     }
     return onnx_sequence(node, onnx_input_info(node, 0).dtype, n, items, &node->out[0]);
 }

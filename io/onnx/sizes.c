@@ -120,14 +120,9 @@ status_t onnx_count_up(onnx_node_t *node, int64_t n, item_t *out)
 {
     const int64_t one = 1;
     item_t ones;
-    onnx_call_t call;
     TRY(onnx_vector(node->onnx, NULL, 1, &one, &ones));
-    onnx_call(node, "expand", &call);
-    onnx_set_ints(&call, "sizes", 1, &n);
-    TRY(onnx_emit(&call, 1, &ones, out));
-    onnx_call(node, "cumsum", &call);
-    onnx_set_int(&call, "exclusive", true);
-    return onnx_emit(&call, 1, out, out);
+    TRY(onnx_op(node, "expand", ONNX_ATTRS({"sizes", .n = 1, .ints = &n}), 1, &ones, out));
+    return onnx_op(node, "cumsum", ONNX_ATTRS({"exclusive", true}), 1, out, out);
 }
 
 #endif

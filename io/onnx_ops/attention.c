@@ -103,10 +103,8 @@ static status_t read_attend(onnx_node_t *node, attend_t *attend)
 static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
 {
     item_t number;
-    onnx_call_t call;
     TRY(onnx_number(node->onnx, -(double)INFINITY, &number));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (const item_t[]){condition, a, number}, out);
+    return onnx_op(node, "where", NULL, 3, (const item_t[]){condition, a, number}, out);
 }
 
 /* Computes the positions of the queries, [N][1][L][1]: those after the past or, if there are
@@ -167,14 +165,14 @@ static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
     const int64_t n = onnx_info(node->onnx, attend->parts[KEY])->sizes[2];
     const int64_t n_masked = info.rank > 0 ? info.sizes[info.rank - 1] : 1;
     int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
-    onnx_call_t call;
     if (sym_at_most(ctx, n, n_masked) || sym_equal(ctx, n_masked, 1)) return STATUS_OK;
     after[info.rank - 1] = sym_subtract(ctx, n, n_masked);
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", info.rank, before);
-    onnx_set_ints(&call, "after", info.rank, after);
-    onnx_set_float(&call, "value", info.dtype == DTYPE_BOOL ? 0.0 : -(double)INFINITY);
-    return onnx_emit(&call, 1, &attend->mask, &attend->mask);
+    return onnx_op(
+        node, "pad",
+        ONNX_ATTRS({"before", .n = info.rank, .ints = before},
+                   {"after", .n = info.rank, .ints = after},
+                   {"value", .number = info.dtype == DTYPE_BOOL ? 0.0 : -(double)INFINITY}),
+        1, &attend->mask, &attend->mask);
 }
 
 /* True if windows or lengths hide keys. scaled_dot_product_attention has no attributes for them. */
@@ -237,20 +235,15 @@ static status_t cap(onnx_node_t *node, double softcap, item_t x, item_t *out)
 static status_t weigh(onnx_node_t *node, bool may_hide, item_t scores, item_t *out)
 {
     item_t largest, number, is_hidden;
-    onnx_call_t call;
-    onnx_call(node, "softmax", &call);
-    onnx_set_int(&call, "dim", 3);
-    TRY(onnx_emit(&call, 1, &scores, out));
+    TRY(onnx_op(node, "softmax", ONNX_ATTRS({"dim", 3}), 1, &scores, out));
     if (!may_hide) return STATUS_OK;
-    onnx_call(node, "amax", &call);
-    onnx_set_ints(&call, "dims", 1, (const int64_t[]){3});
-    onnx_set_int(&call, "keepdim", true);
-    TRY(onnx_emit(&call, 1, &scores, &largest));
+    TRY(onnx_op(node, "amax",
+                ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){3}}, {"keepdim", true}), 1,
+                &scores, &largest));
     TRY(onnx_number(node->onnx, -(double)INFINITY, &number));
     TRY(onnx_binary(node, "eq", largest, number, &is_hidden));
     TRY(onnx_number(node->onnx, 0.0, &number));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (const item_t[]){is_hidden, number, *out}, out);
+    return onnx_op(node, "where", NULL, 3, (const item_t[]){is_hidden, number, *out}, out);
 }
 
 static status_t attend_by_steps(onnx_node_t *node, attend_t *attend, item_t *out)

@@ -11,23 +11,17 @@
 /* A tensor of s64 ones with the sizes of x. */
 static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "full_like", &call);
-    onnx_set_float(&call, "value", 1.0);
-    onnx_set_int(&call, "dtype", DTYPE_S64);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
+                   &x, out);
 }
 
 /* The size of x along dimension dim, as s64. The result has size 1 in that dimension. */
 static status_t count(onnx_node_t *node, item_t x, int dim, item_t *out)
 {
     const int64_t dims[] = {dim};
-    onnx_call_t call;
     TRY(make_ones(node, x, out));
-    onnx_call(node, "sum", &call);
-    onnx_set_ints(&call, "dims", 1, dims);
-    onnx_set_int(&call, "keepdim", true);
-    return onnx_emit(&call, 1, out, out);
+    return onnx_op(node, "sum", ONNX_ATTRS({"dims", .n = 1, .ints = dims}, {"keepdim", true}), 1,
+                   out, out);
 }
 
 /* The cache row to which each element of the update is written: s64 with the update's sizes. */
@@ -37,12 +31,8 @@ static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t 
     const tensor_info_t update = onnx_input_info(node, UPDATE);
     int64_t sizes[TENSOR_MAX_RANK];
     item_t first, n;
-    onnx_call_t call;
     TRY(make_ones(node, node->in[UPDATE], out));
-    onnx_call(node, "cumsum", &call);
-    onnx_set_int(&call, "dim", axis);
-    onnx_set_int(&call, "exclusive", true);
-    TRY(onnx_emit(&call, 1, out, out));
+    TRY(onnx_op(node, "cumsum", ONNX_ATTRS({"dim", axis}, {"exclusive", true}), 1, out, out));
     if (onnx_has(node, FIRST)) {
         for (int d = 0; d < update.rank; d++) sizes[d] = d == 0 ? update.sizes[0] : 1;
         TRY(onnx_check_integers(node, FIRST, "write_indices"));
@@ -62,7 +52,6 @@ status_t onnx_import_tensor_scatter(onnx_node_t *node)
     const tensor_info_t cache = onnx_input_info(node, 0), update = onnx_input_info(node, 1);
     int axis = 0, mode = 0;
     item_t rows;
-    onnx_call_t call;
     TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
     TRY(onnx_dim(node, "axis", cache.rank, -2, &axis));
     bool is_alike = axis > 0 && cache.rank == update.rank;
@@ -74,9 +63,8 @@ status_t onnx_import_tensor_scatter(onnx_node_t *node)
              "cache %s, update %s, axis %d: other sizes are equal, axis is not 0",
              onnx_brief(node, &cache), onnx_brief(node, &update), axis);
     TRY(find_rows(node, axis, mode == 1, &rows));
-    onnx_call(node, "scatter", &call);
-    onnx_set_int(&call, "dim", axis);
-    return onnx_emit(&call, 3, (const item_t[]){node->in[0], rows, node->in[1]}, &node->out[0]);
+    return onnx_op(node, "scatter", ONNX_ATTRS({"dim", axis}), 3,
+                   (const item_t[]){node->in[0], rows, node->in[1]}, &node->out[0]);
 }
 
 /* ---- CausalConvWithState ---- */
@@ -86,18 +74,16 @@ enum { X, WEIGHT, BIAS, PAST };
 /* The past's k - 1 columns, then x: [N][C][k - 1 + T]. Without a past, its columns are 0. */
 static status_t add_past(onnx_node_t *node, int64_t n_past, item_t *out)
 {
-    onnx_call_t call;
     *out = node->in[X];
     if (n_past == 0) return STATUS_OK;
     if (onnx_has(node, PAST)) {
-        onnx_call(node, "concat", &call);
-        onnx_set_int(&call, "dim", 2);
-        return onnx_emit(&call, 2, (const item_t[]){node->in[PAST], node->in[X]}, out);
+        return onnx_op(node, "concat", ONNX_ATTRS({"dim", 2}), 2,
+                       (const item_t[]){node->in[PAST], node->in[X]}, out);
     }
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", 3, (const int64_t[]){0, 0, n_past});
-    onnx_set_ints(&call, "after", 3, (const int64_t[]){0, 0, 0});
-    return onnx_emit(&call, 1, out, out);
+    return onnx_op(node, "pad",
+                   ONNX_ATTRS({"before", .n = 3, .ints = (const int64_t[]){0, 0, n_past}},
+                              {"after", .n = 3, .ints = (const int64_t[]){0, 0, 0}}),
+                   1, out, out);
 }
 
 status_t onnx_import_causal_conv(onnx_node_t *node)

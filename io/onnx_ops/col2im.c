@@ -123,7 +123,6 @@ static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows
     const int64_t n = sym_multiply(onnx->ctx, columns->n_block, columns->n_places);
     tensor_t *zero = NULL;
     item_t in[3];
-    onnx_call_t call;
     TRY(tensor_zeros(onnx->ctx, onnx_input_info(node, 0).dtype, 2, (int64_t[]){1, 1}, &zero));
     scope_take(onnx->ctx, zero);
     TRY(onnx_item_take(onnx, NULL, zero, &in[0]));
@@ -131,10 +130,7 @@ static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows
     TRY(make_index(node, columns, n, &in[1]));
     TRY(onnx_expand(node, in[1], 2, (int64_t[]){rows, n}, &in[1]));
     TRY(onnx_reshape(node, node->in[0], 2, (int64_t[]){rows, n}, &in[2]));
-    onnx_call(node, "scatter", &call);
-    onnx_set_int(&call, "dim", 1);
-    onnx_set_int(&call, "reduction", SCATTER_ADD);
-    return onnx_emit(&call, 3, in, out);
+    return onnx_op(node, "scatter", ONNX_ATTRS({"dim", 1}, {"reduction", SCATTER_ADD}), 3, in, out);
 }
 
 status_t onnx_import_col2im(onnx_node_t *node)

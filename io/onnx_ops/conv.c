@@ -329,7 +329,6 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
     int64_t wanted[TENSOR_MAX_RANK], before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK];
     int n = 0;
     bool is_padded = false;
-    onnx_call_t call;
     TRY(onnx_input_ints(node, 2, "output_shape", TENSOR_MAX_RANK, &n, wanted));
     if (n < 0) return STATUS_OK;
     if (n != rank)
@@ -342,10 +341,10 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
                  (long long)sym_hint(ctx, wanted[d]), (long long)sym_hint(ctx, sizes[d]));
     }
     if (!is_padded) return STATUS_OK;
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", rank, before);
-    onnx_set_ints(&call, "after", rank, after);
-    return onnx_emit(&call, 1, out, out);
+    return onnx_op(
+        node, "pad",
+        ONNX_ATTRS({"before", .n = rank, .ints = before}, {"after", .n = rank, .ints = after}), 1,
+        out, out);
 }
 
 /* MaxUnpool. Input 1 numbers the elements of a tensor with the sizes before pooling, whatever
@@ -358,7 +357,6 @@ status_t onnx_import_max_unpool(onnx_node_t *node)
     int64_t sizes[TENSOR_MAX_RANK], total = 1;
     tensor_t *zero = NULL;
     item_t in[3];
-    onnx_call_t call;
     if (!onnx_same_sizes(node, x.rank, x.sizes, index.rank, index.sizes))
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "x and its indices are of other sizes, %s",
              onnx_brief(node, &index));
@@ -372,9 +370,7 @@ status_t onnx_import_max_unpool(onnx_node_t *node)
     TRY(onnx_expand(node, in[0], 1, &total, &in[0]));
     TRY(onnx_reshape(node, node->in[1], 1, &n, &in[1]));
     TRY(onnx_reshape(node, node->in[0], 1, &n, &in[2]));
-    onnx_call(node, "scatter", &call);
-    onnx_set_int(&call, "dim", 0);
-    TRY(onnx_emit(&call, 3, in, &node->out[0]));
+    TRY(onnx_op(node, "scatter", ONNX_ATTRS({"dim", 0}), 3, in, &node->out[0]));
     TRY(onnx_reshape(node, node->out[0], x.rank, sizes, &node->out[0]));
     return pad_unpooled(node, sizes, &node->out[0]);
 }
@@ -388,12 +384,10 @@ status_t onnx_import_global_pool(onnx_node_t *node)
 {
     static const int64_t ones[3] = {1, 1, 1};
     int rank = onnx_input_info(node, 0).rank;
-    onnx_call_t call;
     if (rank < 3 || rank > 5)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "x is of rank %d, 3 to 5 are supported", rank);
-    onnx_call(node, node->op->own, &call);
-    onnx_set_ints(&call, "output_size", rank - 2, ones);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, node->op->own, ONNX_ATTRS({"output_size", .n = rank - 2, .ints = ones}), 1,
+                   node->in, &node->out[0]);
 }
 
 /* ---- LpPool ---- */
@@ -459,17 +453,14 @@ status_t onnx_import_global_lp_pool(onnx_node_t *node)
 {
     const int rank = onnx_input_info(node, 0).rank;
     int64_t p = 2, dims[TENSOR_MAX_RANK];
-    onnx_call_t call;
     if (rank < 3)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, 3 or more is needed",
              rank);
     TRY(read_power(node, &p));
     for (int d = 2; d < rank; d++) dims[d - 2] = d;
     TRY(raise(node, node->in[0], p, false, &node->out[0]));
-    onnx_call(node, "sum", &call);
-    onnx_set_ints(&call, "dims", rank - 2, dims);
-    onnx_set_int(&call, "keepdim", true);
-    TRY(onnx_emit(&call, 1, node->out, &node->out[0]));
+    TRY(onnx_op(node, "sum", ONNX_ATTRS({"dims", .n = rank - 2, .ints = dims}, {"keepdim", true}),
+                1, node->out, &node->out[0]));
     return raise(node, node->out[0], p, true, &node->out[0]);
 }
 

@@ -88,10 +88,7 @@ status_t onnx_import_selu(onnx_node_t *node)
     if (fabs(alpha - own_alpha) < 1e-5 && fabs(gamma - own_gamma) < 1e-5)
         return onnx_unary(node, "selu", node->in[0], &node->out[0]);
     item_t out, factor;
-    onnx_call_t call;
-    onnx_call(node, "elu", &call);
-    onnx_set_float(&call, "alpha", alpha);
-    TRY(onnx_emit(&call, 1, node->in, &out));
+    TRY(onnx_op(node, "elu", ONNX_ATTRS({"alpha", .number = alpha}), 1, node->in, &out));
     TRY(onnx_number(node->onnx, gamma, &factor));
     return onnx_binary(node, "mul", out, factor, &node->out[0]);
 }
@@ -100,11 +97,9 @@ status_t onnx_import_gelu(onnx_node_t *node)
 {
     static const char *const approximations[] = {"none", "tanh", NULL};
     int approximation = 0;
-    onnx_call_t call;
     TRY(onnx_attr_name(node, "approximate", approximations, 0, &approximation));
-    onnx_call(node, "gelu", &call);
-    onnx_set_int(&call, "tanh_approximation", approximation);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, "gelu", ONNX_ATTRS({"tanh_approximation", approximation}), 1, node->in,
+                   &node->out[0]);
 }
 
 /* x sigmoid(alpha x) */
@@ -125,13 +120,10 @@ status_t onnx_import_shrink(onnx_node_t *node)
 {
     double lambd = 0, bias = 0;
     item_t out;
-    onnx_call_t call;
     TRY(onnx_attr_float(node, "lambd", 0.5, &lambd));
     TRY(onnx_attr_float(node, "bias", 0.0, &bias));
-    onnx_call(node, "shrink", &call);
-    onnx_set_float(&call, "lambd", lambd);
-    onnx_set_float(&call, "bias", bias);
-    TRY(onnx_emit(&call, 1, node->in, &out));
+    TRY(onnx_op(node, "shrink", ONNX_ATTRS({"lambd", .number = lambd}, {"bias", .number = bias}), 1,
+                node->in, &out));
     return onnx_cast(node, out, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
@@ -139,13 +131,10 @@ status_t onnx_import_shrink(onnx_node_t *node)
 
 static status_t clip_floats(onnx_node_t *node, double low, double high)
 {
-    onnx_call_t call;
     if (low == 0.0 && high == (double)INFINITY)
         return onnx_unary(node, "relu", node->in[0], &node->out[0]);
-    onnx_call(node, "clamp", &call);
-    onnx_set_float(&call, "min", low);
-    onnx_set_float(&call, "max", high);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, "clamp", ONNX_ATTRS({"min", .number = low}, {"max", .number = high}), 1,
+                   node->in, &node->out[0]);
 }
 
 /* Bounds are attributes before opset 11, inputs since then. Integers, and bounds known only at run
@@ -196,10 +185,8 @@ status_t onnx_import_prelu(onnx_node_t *node)
     int64_t n = onnx_numel(node, &slope);
     if (is_channel_wise(node, &x, &slope)) {
         item_t in[2] = {node->in[0], ITEM_NONE};
-        onnx_call_t call;
         TRY(onnx_reshape(node, node->in[1], 1, &n, &in[1]));
-        onnx_call(node, "prelu", &call);
-        return onnx_emit(&call, 2, in, &node->out[0]);
+        return onnx_op(node, "prelu", NULL, 2, in, &node->out[0]);
     }
     item_t zero, above, below;
     TRY(onnx_number(node->onnx, 0.0, &zero));
@@ -273,9 +260,7 @@ status_t onnx_import_bit_shift(onnx_node_t *node)
 
 status_t onnx_import_where(onnx_node_t *node)
 {
-    onnx_call_t call;
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, node->in, &node->out[0]);
+    return onnx_op(node, "where", NULL, 3, node->in, &node->out[0]);
 }
 
 /* The result has the dtype of the first operand. */

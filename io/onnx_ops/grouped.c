@@ -29,7 +29,6 @@ static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *o
     const tensor_info_t info = *onnx_info(node->onnx, x);
     const int n = (int)(8 / bits);
     item_t number, mask, parts[4];
-    onnx_call_t call;
     int64_t sizes[TENSOR_MAX_RANK + 1];
     *out = x;
     if (bits == 8) return STATUS_OK;
@@ -42,9 +41,7 @@ static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *o
         TRY(onnx_binary(node, "bitwise_and", parts[i], mask, &parts[i]));
         TRY(onnx_reshape(node, parts[i], info.rank + 1, sizes, &parts[i]));
     }
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", info.rank);
-    TRY(onnx_emit(&call, n, parts, out));
+    TRY(onnx_op(node, "concat", ONNX_ATTRS({"dim", info.rank}), n, parts, out));
     sizes[info.rank - 1] = sym_multiply(node->onnx->ctx, sizes[info.rank - 1], n);
     return onnx_reshape(node, *out, info.rank, sizes, out);
 }
@@ -222,7 +219,6 @@ status_t onnx_import_matmul_n_bits(onnx_node_t *node)
     const tensor_info_t packed = onnx_input_info(node, WEIGHT);
     weight_t w = {.scales = node->in[SCALES]};
     item_t in[3] = {node->in[A], ITEM_NONE, ITEM_NONE};
-    onnx_call_t call;
     TRY(onnx_attr_int(node, "bits", 4, &w.bits));
     TRY(onnx_attr_int(node, "block_size", 0, &w.block));
     TRY(onnx_attr_int(node, "K", 0, &w.n_in));
@@ -247,8 +243,7 @@ status_t onnx_import_matmul_n_bits(onnx_node_t *node)
     if (onnx_has(node, ORDER)) TRY(take_in_order(node, ORDER, &w, &in[0]));
     TRY(add_weight(node, node->onnx->items[node->in[WEIGHT]].name, &w, &in[1]));
     if (onnx_has(node, ADDED)) in[2] = node->in[ADDED];
-    onnx_call(node, "linear", &call);
-    return onnx_emit(&call, 3, in, &node->out[0]);
+    return onnx_op(node, "linear", NULL, 3, in, &node->out[0]);
 }
 
 /* Takes rows of a weight. */
@@ -261,7 +256,6 @@ status_t onnx_import_gather_block_quantized(onnx_node_t *node)
     weight_t w = {.scales = node->in[SCALES]};
     int64_t gathered = 0, quantized = 0;
     item_t in[] = {ITEM_NONE, node->in[INDICES]};
-    onnx_call_t call;
     TRY(onnx_attr_int(node, "bits", 4, &w.bits));
     TRY(onnx_attr_int(node, "block_size", 128, &w.block));
     TRY(onnx_attr_int(node, "gather_axis", 0, &gathered));
@@ -284,8 +278,7 @@ status_t onnx_import_gather_block_quantized(onnx_node_t *node)
     TRY(unpack_bits(node, node->in[DATA], w.bits, &w.codes));
     TRY(unpack_zeros(node, ZEROS, &w));
     TRY(add_weight(node, node->onnx->items[node->in[DATA]].name, &w, &in[0]));
-    onnx_call(node, "gather", &call);
-    TRY(onnx_emit(&call, 2, in, &node->out[0]));
+    TRY(onnx_op(node, "gather", NULL, 2, in, &node->out[0]));
     return onnx_cast(node, node->out[0], scales.dtype, &node->out[0]);
 }
 

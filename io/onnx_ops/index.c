@@ -9,21 +9,16 @@
 status_t onnx_import_gather_elements(onnx_node_t *node)
 {
     int axis = 0;
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
-    onnx_call(node, "gather_elements", &call);
-    onnx_set_int(&call, "dim", axis);
-    return onnx_emit(&call, 2, node->in, &node->out[0]);
+    return onnx_op(node, "gather_elements", ONNX_ATTRS({"dim", axis}), 2, node->in, &node->out[0]);
 }
 
 status_t onnx_import_gather_nd(onnx_node_t *node)
 {
     int64_t batch_dims = 0;
-    onnx_call_t call;
     if (node->opset >= 12) TRY(onnx_attr_int(node, "batch_dims", 0, &batch_dims));
-    onnx_call(node, "gather_nd", &call);
-    onnx_set_int(&call, "batch_dims", batch_dims);
-    return onnx_emit(&call, 2, node->in, &node->out[0]);
+    return onnx_op(node, "gather_nd", ONNX_ATTRS({"batch_dims", batch_dims}), 2, node->in,
+                   &node->out[0]);
 }
 
 /* ONNX's result has one column for each nonzero; op_nonzero's result has one row. */
@@ -50,23 +45,18 @@ static status_t read_reduction(onnx_node_t *node, int *out_reduction)
 status_t onnx_import_scatter(onnx_node_t *node)
 {
     int axis = 0, reduction = 0;
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
     TRY(read_reduction(node, &reduction));
-    onnx_call(node, "scatter", &call);
-    onnx_set_int(&call, "dim", axis);
-    onnx_set_int(&call, "reduction", reduction);
-    return onnx_emit(&call, 3, node->in, &node->out[0]);
+    return onnx_op(node, "scatter", ONNX_ATTRS({"dim", axis}, {"reduction", reduction}), 3,
+                   node->in, &node->out[0]);
 }
 
 status_t onnx_import_scatter_nd(onnx_node_t *node)
 {
     int reduction = 0;
-    onnx_call_t call;
     TRY(read_reduction(node, &reduction));
-    onnx_call(node, "scatter_nd", &call);
-    onnx_set_int(&call, "reduction", reduction);
-    return onnx_emit(&call, 3, node->in, &node->out[0]);
+    return onnx_op(node, "scatter_nd", ONNX_ATTRS({"reduction", reduction}), 3, node->in,
+                   &node->out[0]);
 }
 
 /* ---- created from indices ---- */
@@ -106,7 +96,6 @@ status_t onnx_import_one_hot(onnx_node_t *node)
     int64_t depth = 0, dim = 0;
     int axis = 0;
     item_t x, steps, size, is_near, is_far, in[3];
-    onnx_call_t call;
     if (index.rank >= TENSOR_MAX_RANK)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an index of rank %d, must be at most %d",
              index.rank, TENSOR_MAX_RANK - 1);
@@ -117,9 +106,7 @@ status_t onnx_import_one_hot(onnx_node_t *node)
     TRY(read_depth(node, &depth));
     TRY(onnx_cast(node, node->in[0], DTYPE_S64, &x));
     dim = axis;
-    onnx_call(node, "unsqueeze", &call);
-    onnx_set_ints(&call, "dims", 1, &dim);
-    TRY(onnx_emit(&call, 1, &x, &x));
+    TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = 1, .ints = &dim}), 1, &x, &x));
     TRY(make_steps(node, depth, index.rank - axis, &steps));
     TRY(onnx_vector(node->onnx, NULL, 1, &depth, &size));
     TRY(onnx_binary(node, "eq", x, steps, &is_near));
@@ -128,8 +115,7 @@ status_t onnx_import_one_hot(onnx_node_t *node)
     TRY(onnx_binary(node, "logical_or", is_near, is_far, &in[0]));
     TRY(onnx_slice(node, node->in[2], 0, 1, 2, 1, &in[1]));
     TRY(onnx_slice(node, node->in[2], 0, 0, 1, 1, &in[2]));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, in, &node->out[0]);
+    return onnx_op(node, "where", NULL, 3, in, &node->out[0]);
 }
 
 status_t onnx_import_trilu(onnx_node_t *node)
@@ -137,15 +123,13 @@ status_t onnx_import_trilu(onnx_node_t *node)
     int64_t diagonal = 0;
     bool is_upper = true;
     int n = 0;
-    onnx_call_t call;
     TRY(onnx_attr_bool(node, "upper", true, &is_upper));
     if (onnx_has(node, 1)) {
         TRY(onnx_input_ints(node, 1, "k", 1, &n, &diagonal));
         if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "k has no element");
     }
-    onnx_call(node, is_upper ? "triu" : "tril", &call);
-    onnx_set_int(&call, "diagonal", diagonal);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, is_upper ? "triu" : "tril", ONNX_ATTRS({"diagonal", diagonal}), 1,
+                   node->in, &node->out[0]);
 }
 
 /* Computed as ones, of which all except diagonal k are set to 0. */
@@ -155,7 +139,6 @@ status_t onnx_import_eye_like(onnx_node_t *node)
     int64_t to = 0, diagonal = 0;
     dtype_t dtype = x.dtype;
     item_t out;
-    onnx_call_t call;
     TRY(onnx_attr_int(node, "k", 0, &diagonal));
     if (onnx_has_attr(node, "dtype")) {
         TRY(onnx_attr_int(node, "dtype", 0, &to));
@@ -164,28 +147,19 @@ status_t onnx_import_eye_like(onnx_node_t *node)
     if (x.rank != 2)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 is needed",
              onnx_brief(node, &x));
-    onnx_call(node, "full_like", &call);
-    onnx_set_float(&call, "value", 1.0);
-    onnx_set_int(&call, "dtype", dtype);
-    TRY(onnx_emit(&call, 1, node->in, &out));
-    onnx_call(node, "triu", &call);
-    onnx_set_int(&call, "diagonal", diagonal);
-    TRY(onnx_emit(&call, 1, &out, &out));
-    onnx_call(node, "tril", &call);
-    onnx_set_int(&call, "diagonal", diagonal);
-    return onnx_emit(&call, 1, &out, &node->out[0]);
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", dtype}), 1,
+                node->in, &out));
+    TRY(onnx_op(node, "triu", ONNX_ATTRS({"diagonal", diagonal}), 1, &out, &out));
+    return onnx_op(node, "tril", ONNX_ATTRS({"diagonal", diagonal}), 1, &out, &node->out[0]);
 }
 
 status_t onnx_import_reverse_sequence(onnx_node_t *node)
 {
     int64_t batch = 0, time = 0;
-    onnx_call_t call;
     TRY(onnx_attr_int(node, "batch_axis", 1, &batch));
     TRY(onnx_attr_int(node, "time_axis", 0, &time));
-    onnx_call(node, "reverse_sequence", &call);
-    onnx_set_int(&call, "batch_dim", batch);
-    onnx_set_int(&call, "time_dim", time);
-    return onnx_emit(&call, 2, node->in, &node->out[0]);
+    return onnx_op(node, "reverse_sequence", ONNX_ATTRS({"batch_dim", batch}, {"time_dim", time}),
+                   2, node->in, &node->out[0]);
 }
 
 #endif

@@ -60,14 +60,12 @@ static status_t read_gemm(onnx_node_t *node, gemm_t *out_gemm)
 static status_t multiply_integers(onnx_node_t *node, const gemm_t *gemm)
 {
     item_t in[2] = {node->in[0], node->in[1]};
-    onnx_call_t call;
     if (gemm->alpha != 1.0 || (gemm->beta != 1.0 && gemm->beta != 0.0))
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "alpha %g and beta %g of integers", gemm->alpha,
              gemm->beta);
     if (gemm->transposes_a) TRY(onnx_permute(node, in[0], 2, (int64_t[]){1, 0}, &in[0]));
     if (gemm->transposes_b) TRY(onnx_permute(node, in[1], 2, (int64_t[]){1, 0}, &in[1]));
-    onnx_call(node, "matmul", &call);
-    TRY(onnx_emit(&call, 2, in, &node->out[0]));
+    TRY(onnx_op(node, "matmul", NULL, 2, in, &node->out[0]));
     if (!onnx_has(node, 2) || gemm->beta == 0.0) return STATUS_OK;
     return onnx_binary(node, "add", node->out[0], node->in[2], &node->out[0]);
 }
@@ -77,7 +75,6 @@ status_t onnx_import_gemm(onnx_node_t *node)
 {
     gemm_t gemm;
     item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
-    onnx_call_t call;
     TRY(read_gemm(node, &gemm));
     if (!dtype_is_floating(onnx_input_info(node, 0).dtype)) return multiply_integers(node, &gemm);
     double behind = gemm.alpha;
@@ -90,8 +87,7 @@ status_t onnx_import_gemm(onnx_node_t *node)
     }
     if (behind == 1.0)
         TRY(find_bias(node, gemm.beta, onnx_info(node->onnx, in[1])->sizes[0], &in[2]));
-    onnx_call(node, "linear", &call);
-    TRY(onnx_emit(&call, 3, in, &node->out[0]));
+    TRY(onnx_op(node, "linear", NULL, 3, in, &node->out[0]));
     TRY(scale(node, node->out[0], behind, &node->out[0]));
     if (!onnx_has(node, 2) || in[2] != ITEM_NONE || gemm.beta == 0.0) return STATUS_OK;
     item_t c;
@@ -103,13 +99,12 @@ status_t onnx_import_gemm(onnx_node_t *node)
 status_t onnx_import_matmul(onnx_node_t *node)
 {
     item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
-    onnx_call_t call;
     bool is_linear = onnx_knows(node, 1) && !onnx_knows(node, 0) &&
                      dtype_is_floating(onnx_input_info(node, 0).dtype) &&
                      onnx_input_info(node, 1).rank == 2 && onnx_input_info(node, 0).rank >= 1;
     if (is_linear) TRY(onnx_transposed(node, in[1], &in[1]));
-    onnx_call(node, is_linear ? "linear" : "matmul", &call);
-    return onnx_emit(&call, is_linear ? 3 : 2, in, &node->out[0]);
+    return onnx_op(node, is_linear ? "linear" : "matmul", NULL, is_linear ? 3 : 2, in,
+                   &node->out[0]);
 }
 
 /* ---- softmax ---- */
@@ -132,14 +127,11 @@ status_t onnx_import_softmax(onnx_node_t *node)
     tensor_info_t x = onnx_input_info(node, 0);
     int axis = 0;
     item_t out = node->in[0];
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, node->opset < 13 ? 1 : -1, &axis));
     int64_t flat[2];
     const bool is_flat = node->opset < 13 && flatten(node, &x, axis, flat);
     if (is_flat) TRY(onnx_reshape(node, out, 2, flat, &out));
-    onnx_call(node, node->op->own, &call);
-    onnx_set_int(&call, "dim", is_flat ? 1 : axis);
-    TRY(onnx_emit(&call, 1, &out, &out));
+    TRY(onnx_op(node, node->op->own, ONNX_ATTRS({"dim", is_flat ? 1 : axis}), 1, &out, &out));
     return onnx_reshape(node, out, x.rank, x.sizes, &node->out[0]);
 }
 
@@ -307,16 +299,14 @@ status_t onnx_import_arg_extreme(onnx_node_t *node)
     int axis = 0;
     int64_t dim = 0;
     bool keeps = true, selects_last = false;
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
     TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
     TRY(onnx_attr_bool(node, "select_last_index", false, &selects_last));
     dim = axis;
-    onnx_call(node, node->op->own, &call);
-    onnx_set_ints(&call, "dims", 1, &dim);
-    onnx_set_int(&call, "keepdim", keeps);
-    onnx_set_int(&call, "select_last", selects_last);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, node->op->own,
+                   ONNX_ATTRS({"dims", .n = 1, .ints = &dim}, {"keepdim", keeps},
+                              {"select_last", selects_last}),
+                   1, node->in, &node->out[0]);
 }
 
 /* k is an input since opset 10. The result is always sorted, which `sorted` 0 permits. */
@@ -350,24 +340,17 @@ status_t onnx_import_hardmax(onnx_node_t *node)
     tensor_info_t x = onnx_input_info(node, 0);
     int axis = 0;
     item_t flat = node->in[0], largest, indices;
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, node->opset < 13 ? 1 : -1, &axis));
     int64_t sizes[2];
     const bool is_flat = node->opset < 13 && flatten(node, &x, axis, sizes);
     if (is_flat) TRY(onnx_reshape(node, flat, 2, sizes, &flat));
     int64_t dim = is_flat ? 1 : axis;
-    onnx_call(node, "argmax", &call);
-    onnx_set_ints(&call, "dims", 1, &dim);
-    onnx_set_int(&call, "keepdim", true);
-    TRY(onnx_emit(&call, 1, &flat, &largest));
-    onnx_call(node, "full_like", &call);
-    onnx_set_float(&call, "value", 1.0);
-    onnx_set_int(&call, "dtype", DTYPE_S64);
-    TRY(onnx_emit(&call, 1, &flat, &indices));
-    onnx_call(node, "cumsum", &call);
-    onnx_set_int(&call, "dim", dim);
-    onnx_set_int(&call, "exclusive", true);
-    TRY(onnx_emit(&call, 1, &indices, &indices));
+    TRY(onnx_op(node, "argmax", ONNX_ATTRS({"dims", .n = 1, .ints = &dim}, {"keepdim", true}), 1,
+                &flat, &largest));
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
+                &flat, &indices));
+    TRY(onnx_op(node, "cumsum", ONNX_ATTRS({"dim", dim}, {"exclusive", true}), 1, &indices,
+                &indices));
     TRY(onnx_binary(node, "eq", indices, largest, &indices));
     TRY(onnx_cast(node, indices, x.dtype, &indices));
     return onnx_reshape(node, indices, x.rank, x.sizes, &node->out[0]);
@@ -380,7 +363,6 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     int n = 0, dim = 0;
     bool is_exclusive = false, is_reverse = false;
     item_t out;
-    onnx_call_t call;
     TRY(onnx_attr_bool(node, "exclusive", false, &is_exclusive));
     TRY(onnx_attr_bool(node, "reverse", false, &is_reverse));
     if (x.rank > 0 && !onnx_knows(node, 1)) return onnx_cumsum_live(node, is_exclusive, is_reverse);
@@ -388,11 +370,9 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     if (n != 1 || !shape_dim(x.rank, axis, &dim))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
              x.rank);
-    onnx_call(node, node->op->own, &call);
-    onnx_set_int(&call, "dim", dim);
-    onnx_set_int(&call, "exclusive", is_exclusive);
-    onnx_set_int(&call, "reverse", is_reverse);
-    TRY(onnx_emit(&call, 1, node->in, &out));
+    TRY(onnx_op(node, node->op->own,
+                ONNX_ATTRS({"dim", dim}, {"exclusive", is_exclusive}, {"reverse", is_reverse}), 1,
+                node->in, &out));
     return onnx_cast(node, out, x.dtype, &node->out[0]);
 }
 

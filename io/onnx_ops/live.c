@@ -35,24 +35,17 @@ static status_t make_number(onnx_node_t *node, int64_t number, item_t *out)
 
 static status_t count_from(onnx_node_t *node, item_t start, item_t end, item_t step, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "range", &call);
-    return onnx_emit(&call, 3, (item_t[]){start, end, step}, out);
+    return onnx_op(node, "range", NULL, 3, (item_t[]){start, end, step}, out);
 }
 
 static status_t gather_at(onnx_node_t *node, item_t x, int dim, item_t index, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", dim);
-    return onnx_emit(&call, 2, (item_t[]){x, index}, out);
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", dim}), 2, (item_t[]){x, index}, out);
 }
 
 static status_t choose(onnx_node_t *node, item_t condition, item_t yes, item_t no, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (item_t[]){condition, yes, no}, out);
+    return onnx_op(node, "where", NULL, 3, (item_t[]){condition, yes, no}, out);
 }
 
 /* ---- padding ---- */
@@ -95,15 +88,13 @@ static status_t fill_outside(onnx_node_t *node, int dim, int rank, item_t index,
 {
     int64_t behind[TENSOR_MAX_RANK];
     item_t outside, after;
-    onnx_call_t call;
     TRY(onnx_binary(node, "lt", index, zero, &outside));
     TRY(onnx_binary(node, "ge", index, kept, &after));
     TRY(onnx_binary(node, "logical_or", outside, after, &outside));
     for (int d = dim + 1; d < rank; d++) behind[d - dim - 1] = d - dim;
     if (dim + 1 < rank) {
-        onnx_call(node, "unsqueeze", &call);
-        onnx_set_ints(&call, "dims", rank - dim - 1, behind);
-        TRY(onnx_emit(&call, 1, &outside, &outside));
+        TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = rank - dim - 1, .ints = behind}), 1,
+                    &outside, &outside));
     }
     return choose(node, outside, value, *x, x);
 }
@@ -187,12 +178,9 @@ status_t onnx_cumsum_live(onnx_node_t *node, bool is_exclusive, bool is_reverse)
     TRY(onnx_binary(node, "remainder", axis, rank, &axis));
     for (int d = 0; d < x.rank; d++) {
         item_t sum, number, is_its;
-        onnx_call_t call;
-        onnx_call(node, "cumsum", &call);
-        onnx_set_int(&call, "dim", d);
-        onnx_set_int(&call, "exclusive", is_exclusive);
-        onnx_set_int(&call, "reverse", is_reverse);
-        TRY(onnx_emit(&call, 1, node->in, &sum));
+        TRY(onnx_op(node, "cumsum",
+                    ONNX_ATTRS({"dim", d}, {"exclusive", is_exclusive}, {"reverse", is_reverse}), 1,
+                    node->in, &sum));
         if (d > 0) {
             TRY(make_number(node, d, &number));
             TRY(onnx_binary(node, "eq", axis, number, &is_its));

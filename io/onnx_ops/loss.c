@@ -33,11 +33,8 @@ status_t onnx_import_nll_loss(onnx_node_t *node)
 status_t onnx_import_cross_entropy(onnx_node_t *node)
 {
     item_t x;
-    onnx_call_t call;
     if (!onnx_wants(node, 1)) return import_loss(node, "cross_entropy", node->in[0]);
-    onnx_call(node, "log_softmax", &call);
-    onnx_set_int(&call, "dim", 1);
-    TRY(onnx_emit(&call, 1, node->in, &x));
+    TRY(onnx_op(node, "log_softmax", ONNX_ATTRS({"dim", 1}), 1, node->in, &x));
     node->out[1] = x;
     return import_loss(node, "nll_loss", x);
 }

@@ -131,16 +131,13 @@ status_t onnx_import_qlinear_softmax(onnx_node_t *node)
     int64_t opset = 0, sizes[2];
     int axis = 0;
     item_t x;
-    onnx_call_t call;
     TRY(onnx_attr_int(node, "opset", 13, &opset));
     TRY(onnx_dim(node, "axis", info.rank, opset < 13 ? 1 : -1, &axis));
     TRY(emit_numbers(node, 0, &x));
     sizes[0] = onnx_product(node, axis, info.sizes);
     sizes[1] = onnx_product(node, info.rank - axis, &info.sizes[axis]);
     if (opset < 13) TRY(onnx_reshape(node, x, 2, sizes, &x));
-    onnx_call(node, "softmax", &call);
-    onnx_set_int(&call, "dim", opset < 13 ? 1 : axis);
-    TRY(onnx_emit(&call, 1, &x, &x));
+    TRY(onnx_op(node, "softmax", ONNX_ATTRS({"dim", opset < 13 ? 1 : axis}), 1, &x, &x));
     if (opset < 13) TRY(onnx_reshape(node, x, info.rank, info.sizes, &x));
     return emit_integers(node, x, 3, info.dtype, &node->out[0]);
 }
@@ -149,13 +146,11 @@ status_t onnx_import_qlinear_softmax(onnx_node_t *node)
 status_t onnx_import_qlinear_where(onnx_node_t *node)
 {
     item_t in[3] = {node->in[0]};
-    onnx_call_t call;
     for (int i = 0; i < 2; i++) {
         TRY(emit_numbers(node, 1 + i * TRIPLE, &in[1 + i]));
         TRY(emit_integers(node, in[1 + i], 7, onnx_input_info(node, 1).dtype, &in[1 + i]));
     }
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, in, &node->out[0]);
+    return onnx_op(node, "where", NULL, 3, in, &node->out[0]);
 }
 
 /* ---- pooling and concatenation ---- */
@@ -183,17 +178,14 @@ status_t onnx_import_qlinear_global_average_pool(onnx_node_t *node)
     const tensor_info_t x = onnx_input_info(node, 0);
     int64_t dims[TENSOR_MAX_RANK];
     item_t sums, multiplier, number;
-    onnx_call_t call;
     TRY(refuse_channels_last(node));
     if (x.rank < 3)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, 3 or more is needed",
              x.rank);
     for (int d = 2; d < x.rank; d++) dims[d - 2] = d;
     TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &sums));
-    onnx_call(node, "sum", &call);
-    onnx_set_ints(&call, "dims", x.rank - 2, dims);
-    onnx_set_int(&call, "keepdim", true);
-    TRY(onnx_emit(&call, 1, &sums, &sums));
+    TRY(onnx_op(node, "sum", ONNX_ATTRS({"dims", .n = x.rank - 2, .ints = dims}, {"keepdim", true}),
+                1, &sums, &sums));
     TRY(onnx_cast(node, sums, DTYPE_S32, &sums));
     TRY(make_float(node, onnx_product(node, x.rank - 2, &x.sizes[2]), &number));
     TRY(onnx_binary(node, "mul", node->in[3], number, &multiplier));
@@ -216,7 +208,6 @@ status_t onnx_import_qlinear_concat(onnx_node_t *node)
 {
     item_t parts[OP_MAX_INPUTS];
     int axis = 0, n = (node->n_in - 2) / TRIPLE;
-    onnx_call_t call;
     if (n < 1 || node->n_in != 2 + n * TRIPLE)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d inputs, 2 and threes are needed",
              node->n_in);
@@ -225,9 +216,7 @@ status_t onnx_import_qlinear_concat(onnx_node_t *node)
         TRY(emit_numbers(node, 2 + i * TRIPLE, &parts[i]));
         TRY(emit_integers(node, parts[i], 0, onnx_input_info(node, 1).dtype, &parts[i]));
     }
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", axis);
-    return onnx_emit(&call, n, parts, &node->out[0]);
+    return onnx_op(node, "concat", ONNX_ATTRS({"dim", axis}), n, parts, &node->out[0]);
 }
 
 /* ---- products of matrices ---- */

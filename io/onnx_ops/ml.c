@@ -48,7 +48,6 @@ status_t onnx_import_normalizer(onnx_node_t *node)
     static const char *const norms[] = {"MAX", "L1", "L2", NULL};
     int norm = MAX;
     item_t x, size, is_none, one;
-    onnx_call_t call;
     TRY(onnx_attr_name(node, "norm", norms, MAX, &norm));
     TRY(onnx_cast(node, node->in[0], DTYPE_F32, &x));
     const int dim = onnx_info(node->onnx, x)->rank - 1;
@@ -61,8 +60,7 @@ status_t onnx_import_normalizer(onnx_node_t *node)
     if (norm == L2) TRY(onnx_unary(node, "sqrt", size, &size));
     TRY(ml_with_number(node, "eq", size, 0.0, &is_none));
     TRY(onnx_number(node->onnx, 1.0, &one));
-    onnx_call(node, "where", &call);
-    TRY(onnx_emit(&call, 3, (const item_t[]){is_none, one, size}, &size));
+    TRY(onnx_op(node, "where", NULL, 3, (const item_t[]){is_none, one, size}, &size));
     return onnx_binary(node, "div", x, size, &node->out[0]);
 }
 
@@ -85,7 +83,6 @@ status_t onnx_import_imputer(onnx_node_t *node)
     double replaced = 0;
     int64_t replaced_int = 0;
     item_t in[3] = {ITEM_NONE, ITEM_NONE, node->in[0]};
-    onnx_call_t call;
     TRY(ml_read_floats(node, "imputed_value_floats", &floats));
     TRY(ml_read_ints(node, "imputed_value_int64s", &ints));
     TRY(onnx_attr_float(node, "replaced_value_float", 0.0, &replaced));
@@ -106,8 +103,7 @@ status_t onnx_import_imputer(onnx_node_t *node)
         TRY(onnx_integer(node->onnx, replaced_int, &in[0]));
         TRY(onnx_binary(node, "eq", node->in[0], in[0], &in[0]));
     }
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, in, &node->out[0]);
+    return onnx_op(node, "where", NULL, 3, in, &node->out[0]);
 }
 
 /* ---- columns ---- */
@@ -118,15 +114,13 @@ status_t onnx_import_feature_extractor(onnx_node_t *node)
     const tensor_info_t x = onnx_input_info(node, 0), index = onnx_input_info(node, 1);
     const int64_t n = onnx_numel(node, &index), row[] = {1, n};
     item_t picked;
-    onnx_call_t call;
     if (x.rank < 1)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
              "x is a number, rows of features are needed");
     TRY(onnx_check_integers(node, 1, "the list of features"));
     TRY(onnx_reshape(node, node->in[1], 1, &n, &picked));
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", x.rank - 1);
-    TRY(onnx_emit(&call, 2, (const item_t[]){node->in[0], picked}, &node->out[0]));
+    TRY(onnx_op(node, "gather", ONNX_ATTRS({"dim", x.rank - 1}), 2,
+                (const item_t[]){node->in[0], picked}, &node->out[0]));
     return x.rank > 1 ? STATUS_OK : onnx_reshape(node, node->out[0], 2, row, &node->out[0]);
 }
 
@@ -136,7 +130,6 @@ status_t onnx_import_feature_vectorizer(onnx_node_t *node)
     context_t *ctx = node->onnx->ctx;
     item_t parts[OP_MAX_INPUTS];
     ml_ints_t sizes;
-    onnx_call_t call;
     TRY(onnx_check_inputs(node, 0, node->n_in));
     TRY(ml_read_ints(node, "inputdimensions", &sizes));
     if (sizes.n != 0 && sizes.n != (size_t)node->n_in)
@@ -156,9 +149,7 @@ status_t onnx_import_feature_vectorizer(onnx_node_t *node)
         node->out[0] = parts[0];
         return STATUS_OK;
     }
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", 1);
-    return onnx_emit(&call, node->n_in, parts, &node->out[0]);
+    return onnx_op(node, "concat", ONNX_ATTRS({"dim", 1}), node->n_in, parts, &node->out[0]);
 }
 
 /* The output is the tensor of probabilities, not a list of maps from labels to probabilities. */
@@ -198,22 +189,14 @@ static status_t find_key(onnx_node_t *node, int64_t n, item_t is_key, item_t *ou
     const int rank = onnx_info(node->onnx, is_key)->rank;
     const int64_t dims[] = {rank - 1};
     item_t in[3], all;
-    onnx_call_t call;
-    onnx_call(node, "full_like", &call);
-    onnx_set_float(&call, "value", 1.0);
-    onnx_set_int(&call, "dtype", DTYPE_S64);
-    TRY(onnx_emit(&call, 1, &is_key, &all));
-    onnx_call(node, "cumsum", &call);
-    onnx_set_int(&call, "dim", rank - 1);
-    onnx_set_int(&call, "exclusive", true);
-    TRY(onnx_emit(&call, 1, &all, &in[1]));
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
+                &is_key, &all));
+    TRY(onnx_op(node, "cumsum", ONNX_ATTRS({"dim", rank - 1}, {"exclusive", true}), 1, &all,
+                &in[1]));
     in[0] = is_key;
     TRY(onnx_integer(node->onnx, n, &in[2]));
-    onnx_call(node, "where", &call);
-    TRY(onnx_emit(&call, 3, in, &all));
-    onnx_call(node, "amin", &call);
-    onnx_set_ints(&call, "dims", 1, dims);
-    return onnx_emit(&call, 1, &all, out);
+    TRY(onnx_op(node, "where", NULL, 3, in, &all));
+    return onnx_op(node, "amin", ONNX_ATTRS({"dims", .n = 1, .ints = dims}), 1, &all, out);
 }
 
 /* 1 at each element's category, 0 elsewhere. If `zeros` is 0, an element without a category is an
@@ -239,21 +222,15 @@ status_t onnx_import_one_hot_encoder(onnx_node_t *node)
     TRY(onnx_cast(node, is_key, DTYPE_F32, &node->out[0]));
     if (zeros) return STATUS_OK;
     TRY(find_key(node, n, is_key, &place));
-    onnx_call_t call;
     item_t ones, one, table;
     const int64_t sizes[] = {n};
     TRY(onnx_number(node->onnx, 1.0, &one));
     TRY(onnx_cast(node, known, DTYPE_F32, &table));
-    onnx_call(node, "full_like", &call);
-    onnx_set_float(&call, "value", 1.0);
-    TRY(onnx_emit(&call, 1, &table, &table));
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}), 1, &table, &table));
     TRY(onnx_reshape(node, table, 1, sizes, &table));
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", 0);
-    TRY(onnx_emit(&call, 2, (const item_t[]){table, place}, &ones));
-    onnx_call(node, "unsqueeze", &call);
-    onnx_set_ints(&call, "dims", 1, (const int64_t[]){x.rank});
-    TRY(onnx_emit(&call, 1, &ones, &ones));
+    TRY(onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){table, place}, &ones));
+    TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){x.rank}}),
+                1, &ones, &ones));
     return onnx_binary(node, "mul", node->out[0], ones, &node->out[0]);
 }
 
@@ -315,7 +292,6 @@ status_t onnx_import_label_encoder(onnx_node_t *node)
 {
     int64_t n_keys = 0, n_values = 0;
     item_t keys, values[2], place;
-    onnx_call_t call;
     TRY(read_table(node, "keys", &keys, &n_keys));
     TRY(read_table(node, "values", &values[0], &n_values));
     if (n_keys == 0 || n_keys != n_values || n_keys > ONNX_MAX_VALUES)
@@ -324,12 +300,9 @@ status_t onnx_import_label_encoder(onnx_node_t *node)
     TRY(read_default(node, onnx_info(node->onnx, values[0])->dtype, &values[1]));
     TRY(compare_keys(node, keys, &place));
     TRY(find_key(node, n_keys, place, &place));
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", 0);
-    TRY(onnx_emit(&call, 2, values, &values[0]));
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", 0);
-    return onnx_emit(&call, 2, (const item_t[]){values[0], place}, &node->out[0]);
+    TRY(onnx_op(node, "concat", ONNX_ATTRS({"dim", 0}), 2, values, &values[0]));
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){values[0], place},
+                   &node->out[0]);
 }
 
 /* ---- linear models ---- */

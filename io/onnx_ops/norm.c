@@ -26,13 +26,10 @@ static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momen
 static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
 {
     const int64_t channels = onnx_input_info(node, 0).sizes[1];
-    onnx_call_t call;
     TRY(onnx_reshape(node, node->in[0], 1, &channels, &out[1]));
     TRY(onnx_binary(node, "sub", out[1], out[1], &out[2]));
-    onnx_call(node, "batch_norm", &call);
-    onnx_set_float(&call, "epsilon", epsilon);
-    return onnx_emit(&call, 5, (item_t[]){node->in[0], node->in[1], node->in[2], out[1], out[2]},
-                     &out[0]);
+    return onnx_op(node, "batch_norm", ONNX_ATTRS({"epsilon", .number = epsilon}), 5,
+                   (item_t[]){node->in[0], node->in[1], node->in[2], out[1], out[2]}, &out[0]);
 }
 
 static bool is_graph_output(const onnx_t *onnx, const char *name)
@@ -56,8 +53,7 @@ static status_t keep_statistic(onnx_node_t *node, int output)
     if (!onnx->items[in[0]].is_weight || onnx->n_blocks > 0 ||
         is_graph_output(onnx, node->proto->output[output]))
         return STATUS_OK;
-    onnx_call(node, "copy", &call);
-    TRY(onnx_emit(&call, 2, in, &kept));
+    TRY(onnx_op(node, "copy", NULL, 2, in, &kept));
     if (onnx->items[kept].call < 0) return STATUS_OK;
     onnx->calls[onnx->items[kept].call].is_in_place = true;
     onnx->items[in[0]].is_state = true;
@@ -113,7 +109,6 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
     double epsilon = 0;
     int64_t spatial = 1;
     bool is_training = false;
-    onnx_call_t call;
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
     onnx_attr_ignore(node, "momentum");                     /* only training uses it */
     if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* training has more outputs */
@@ -124,19 +119,16 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
     if (is_training && node->opset >= 14) return train_batch_norm(node, epsilon);
     if (is_training) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
     if (spatial != 1 && onnx_input_info(node, 0).rank > 2) return norm_each(node, epsilon);
-    onnx_call(node, "batch_norm", &call);
-    onnx_set_float(&call, "epsilon", epsilon);
-    return onnx_emit(&call, 5, node->in, &node->out[0]);
+    return onnx_op(node, "batch_norm", ONNX_ATTRS({"epsilon", .number = epsilon}), 5, node->in,
+                   &node->out[0]);
 }
 
 static status_t layer_norm(onnx_node_t *node, item_t x, int n_dims, item_t weight, item_t bias,
                            double epsilon, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "layer_norm", &call);
-    onnx_set_int(&call, "n_dims", n_dims);
-    onnx_set_float(&call, "epsilon", epsilon);
-    return onnx_emit(&call, 3, (item_t[]){x, weight, bias}, out);
+    return onnx_op(node, "layer_norm",
+                   ONNX_ATTRS({"n_dims", n_dims}, {"epsilon", .number = epsilon}), 3,
+                   (item_t[]){x, weight, bias}, out);
 }
 
 /* Outputs 1 and 2, in f32: means and reciprocal standard deviations. */
@@ -149,10 +141,8 @@ static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
     onnx_call_t call;
     for (int d = axis; d < onnx_input_info(node, 0).rank; d++) dims[n++] = d;
     TRY(onnx_cast(node, node->in[0], DTYPE_F32, &x));
-    onnx_call(node, "mean", &call);
-    onnx_set_ints(&call, "dims", n, dims);
-    onnx_set_int(&call, "keepdim", true);
-    TRY(onnx_emit(&call, 1, &x, &mean));
+    TRY(onnx_op(node, "mean", ONNX_ATTRS({"dims", .n = n, .ints = dims}, {"keepdim", true}), 1, &x,
+                &mean));
     node->out[1] = mean;
     if (!onnx_wants(node, 2)) return STATUS_OK;
     TRY(onnx_binary(node, "sub", x, mean, &deviation));
@@ -196,16 +186,13 @@ status_t onnx_import_rms_normalization(onnx_node_t *node)
     tensor_info_t x = onnx_input_info(node, 0), weight = onnx_input_info(node, 1);
     double epsilon = 0;
     int axis = 0;
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, -1, &axis));
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
     onnx_attr_ignore(node, "stash_type"); /* sums are always f32 or f64 */
     bool is_own = shape_equal(weight.rank, weight.sizes, x.rank - axis, &x.sizes[axis]);
-    onnx_call(node, "rms_norm", &call);
-    onnx_set_int(&call, "n_dims", x.rank - axis);
-    onnx_set_float(&call, "epsilon", epsilon);
-    TRY(onnx_emit(&call, 2, (item_t[]){node->in[0], is_own ? node->in[1] : ITEM_NONE},
-                  &node->out[0]));
+    TRY(onnx_op(node, "rms_norm",
+                ONNX_ATTRS({"n_dims", x.rank - axis}, {"epsilon", .number = epsilon}), 2,
+                (item_t[]){node->in[0], is_own ? node->in[1] : ITEM_NONE}, &node->out[0]));
     if (is_own) return STATUS_OK;
     return onnx_binary(node, "mul", node->out[0], node->in[1], &node->out[0]);
 }
@@ -214,11 +201,9 @@ status_t onnx_import_rms_normalization(onnx_node_t *node)
 
 static status_t group_norm(onnx_node_t *node, int64_t n_groups, double epsilon, const item_t *in)
 {
-    onnx_call_t call;
-    onnx_call(node, "group_norm", &call);
-    onnx_set_int(&call, "num_groups", n_groups);
-    onnx_set_float(&call, "epsilon", epsilon);
-    return onnx_emit(&call, 3, in, &node->out[0]);
+    return onnx_op(node, "group_norm",
+                   ONNX_ATTRS({"num_groups", n_groups}, {"epsilon", .number = epsilon}), 3, in,
+                   &node->out[0]);
 }
 
 /* Each channel is a group. */
@@ -275,16 +260,14 @@ status_t onnx_import_lp_normalization(onnx_node_t *node)
     int axis = 0;
     int64_t p = 0;
     item_t norm, least;
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, -1, &axis));
     TRY(onnx_attr_int(node, "p", 2, &p));
     if (p != 1 && p != 2)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "p %lld, 1 or 2 is needed", (long long)p);
-    onnx_call(node, "norm", &call);
-    onnx_set_ints(&call, "dims", 1, (const int64_t[]){axis});
-    onnx_set_int(&call, "keepdim", true);
-    onnx_set_float(&call, "p", (double)p);
-    TRY(onnx_emit(&call, 1, node->in, &norm));
+    TRY(onnx_op(node, "norm",
+                ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){axis}}, {"keepdim", true},
+                           {"p", .number = (double)p}),
+                1, node->in, &norm));
     TRY(onnx_number(node->onnx, x.dtype == DTYPE_F16 ? 0x1p-14 : FLT_MIN, &least));
     TRY(onnx_binary(node, "maximum", norm, least, &norm));
     return onnx_binary(node, "div", node->in[0], norm, &node->out[0]);
@@ -297,22 +280,17 @@ status_t onnx_import_mean_variance_normalization(onnx_node_t *node)
     int n = 0;
     int64_t dims[TENSOR_MAX_RANK];
     item_t mean, deviation, least;
-    onnx_call_t call;
     TRY(onnx_attr_ints(node, "axes", TENSOR_MAX_RANK, &n, dims));
     if (n < 0) {
         n = 3;
         dims[0] = 0, dims[1] = 2, dims[2] = 3;
     }
     TRY(onnx_dims(node, x.rank, n, dims));
-    onnx_call(node, "mean", &call);
-    onnx_set_ints(&call, "dims", n, dims);
-    onnx_set_int(&call, "keepdim", true);
-    TRY(onnx_emit(&call, 1, node->in, &mean));
-    onnx_call(node, "std", &call);
-    onnx_set_ints(&call, "dims", n, dims);
-    onnx_set_int(&call, "correction", 0);
-    onnx_set_int(&call, "keepdim", true);
-    TRY(onnx_emit(&call, 1, node->in, &deviation));
+    TRY(onnx_op(node, "mean", ONNX_ATTRS({"dims", .n = n, .ints = dims}, {"keepdim", true}), 1,
+                node->in, &mean));
+    TRY(onnx_op(node, "std",
+                ONNX_ATTRS({"dims", .n = n, .ints = dims}, {"correction", 0}, {"keepdim", true}), 1,
+                node->in, &deviation));
     TRY(onnx_number(node->onnx, 1e-9, &least));
     TRY(onnx_binary(node, "add", deviation, least, &deviation));
     TRY(onnx_binary(node, "sub", node->in[0], mean, &mean));
@@ -325,7 +303,6 @@ status_t onnx_import_lrn(onnx_node_t *node)
 {
     double alpha = 0, beta = 0, bias = 0;
     int64_t size = 0;
-    onnx_call_t call;
     TRY(onnx_attr_float(node, "alpha", 1e-4, &alpha));
     TRY(onnx_attr_float(node, "beta", 0.75, &beta));
     TRY(onnx_attr_float(node, "bias", 1.0, &bias));
@@ -336,12 +313,10 @@ status_t onnx_import_lrn(onnx_node_t *node)
     /* For even sizes, ONNX has one more channel after the centre, PyTorch one more before it. */
     if (size % 2 == 0)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an even size of %lld", (long long)size);
-    onnx_call(node, "lrn", &call);
-    onnx_set_int(&call, "size", size);
-    onnx_set_float(&call, "alpha", alpha);
-    onnx_set_float(&call, "beta", beta);
-    onnx_set_float(&call, "k", bias);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, "lrn",
+                   ONNX_ATTRS({"size", size}, {"alpha", .number = alpha}, {"beta", .number = beta},
+                              {"k", .number = bias}),
+                   1, node->in, &node->out[0]);
 }
 
 #endif

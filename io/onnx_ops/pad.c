@@ -51,13 +51,11 @@ static status_t pad_by(onnx_node_t *node, const padding_t *padding, double value
                        item_t *out)
 {
     const int rank = onnx_info(node->onnx, x)->rank;
-    onnx_call_t call;
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", rank, padding->before);
-    onnx_set_ints(&call, "after", rank, padding->after);
-    onnx_set_int(&call, "mode", padding->mode);
-    onnx_set_float(&call, "value", value);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "pad",
+                   ONNX_ATTRS({"before", .n = rank, .ints = padding->before},
+                              {"after", .n = rank, .ints = padding->after}, {"mode", padding->mode},
+                              {"value", .number = value}),
+                   1, &x, out);
 }
 
 /* The padding value, as a tensor of rank 0 in x's dtype. */
@@ -80,7 +78,6 @@ static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
     item_t value = 0, mask = 0, padded = 0;
-    onnx_call_t call;
     TRY(find_value(node, &value));
     TRY(onnx_vector(node->onnx, NULL, 1, &(int64_t){1}, &mask));
     TRY(onnx_cast(node, mask, DTYPE_BOOL, &mask));
@@ -88,8 +85,7 @@ static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
     TRY(onnx_expand(node, mask, x.rank, x.sizes, &mask));
     TRY(pad_by(node, padding, 0.0, mask, &mask));
     TRY(pad_by(node, padding, 0.0, node->in[0], &padded));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (item_t[]){mask, padded, value}, &node->out[0]);
+    return onnx_op(node, "where", NULL, 3, (item_t[]){mask, padded, value}, &node->out[0]);
 }
 
 /* Reads the value as a double. *out_is_exact: the value is known, and a double represents it. */
@@ -149,7 +145,6 @@ static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *
     const tensor_info_t info = *onnx_info(node->onnx, *x);
     const int64_t size = info.sizes[dim];
     int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
-    onnx_call_t call;
     if (sym_less(ctx, wanted, 0) || !is_small(wanted))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "a size of %lld is asked for",
              (long long)sym_hint(ctx, wanted));
@@ -162,10 +157,10 @@ static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *
     if (sym_knows_equal(ctx, n_added, 0)) return STATUS_OK;
     before[dim] = sym_divide(ctx, n_added, 2);
     after[dim] = sym_subtract(ctx, n_added, before[dim]);
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", info.rank, before);
-    onnx_set_ints(&call, "after", info.rank, after);
-    return onnx_emit(&call, 1, x, x);
+    return onnx_op(node, "pad",
+                   ONNX_ATTRS({"before", .n = info.rank, .ints = before},
+                              {"after", .n = info.rank, .ints = after}),
+                   1, x, x);
 }
 
 status_t onnx_import_center_crop_pad(onnx_node_t *node)

@@ -50,17 +50,15 @@ status_t onnx_import_nms(onnx_node_t *node)
     int64_t most = 0, is_center = 0;
     double overlap = 0, score = -(double)INFINITY;
     int n = 0;
-    onnx_call_t call;
     TRY(onnx_input_ints(node, 2, "max_output_boxes_per_class", 1, &n, &most));
     TRY(onnx_input_floats(node, 3, "iou_threshold", 1, &n, &overlap));
     TRY(onnx_input_floats(node, 4, "score_threshold", 1, &n, &score));
     TRY(onnx_attr_int(node, "center_point_box", 0, &is_center));
-    onnx_call(node, "nms", &call);
-    onnx_set_int(&call, "max_per_class", sym_max(node->onnx->ctx, most, 0));
-    onnx_set_float(&call, "iou_threshold", overlap);
-    onnx_set_float(&call, "score_threshold", score);
-    onnx_set_int(&call, "is_center", is_center != 0);
-    return onnx_emit(&call, 2, node->in, &node->out[0]);
+    return onnx_op(node, "nms",
+                   ONNX_ATTRS({"max_per_class", sym_max(node->onnx->ctx, most, 0)},
+                              {"iou_threshold", .number = overlap},
+                              {"score_threshold", .number = score}, {"is_center", is_center != 0}),
+                   2, node->in, &node->out[0]);
 }
 
 #endif

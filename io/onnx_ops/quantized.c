@@ -131,10 +131,7 @@ status_t quantized_requantize(onnx_node_t *node, item_t x, item_t multiplier, it
                               item_t zero, int dim, item_t *out)
 {
     const item_t in[] = {x, multiplier, zero, bias};
-    onnx_call_t call;
-    onnx_call(node, "requantize", &call);
-    onnx_set_int(&call, "dim", dim);
-    return onnx_emit(&call, 4, in, out);
+    return onnx_op(node, "requantize", ONNX_ATTRS({"dim", dim}), 4, in, out);
 }
 
 status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *out)
@@ -326,10 +323,8 @@ status_t quantized_matmul(onnx_node_t *node, item_t a, item_t a_zero, int b, int
                           item_t *out)
 {
     item_t in[4] = {a, ITEM_NONE, a_zero, ITEM_NONE};
-    onnx_call_t call;
     TRY(read_weight(node, b, b_zero, &in[1], &in[3]));
-    onnx_call(node, "matmul_integer", &call);
-    return onnx_emit(&call, 4, in, out);
+    return onnx_op(node, "matmul_integer", NULL, 4, in, out);
 }
 
 status_t onnx_import_matmul_integer(onnx_node_t *node)

@@ -84,13 +84,10 @@ status_t onnx_import_bernoulli(onnx_node_t *node)
     dtype_t dtype = onnx_input_info(node, 0).dtype;
     int64_t seed = 0;
     item_t numbers, truth;
-    onnx_call_t call;
     TRY(read_seed(node, &seed));
     TRY(read_dtype(node, "dtype", &dtype));
-    onnx_call(node, "rand_like", &call);
-    onnx_set_int(&call, "seed", seed);
-    onnx_set_int(&call, "dtype", DTYPE_F64);
-    TRY(onnx_emit(&call, 1, node->in, &numbers));
+    TRY(onnx_op(node, "rand_like", ONNX_ATTRS({"seed", seed}, {"dtype", DTYPE_F64}), 1, node->in,
+                &numbers));
     TRY(onnx_binary(node, "lt", numbers, node->in[0], &truth));
     return onnx_cast(node, truth, dtype, &node->out[0]);
 }
@@ -102,7 +99,6 @@ status_t onnx_import_multinomial(onnx_node_t *node)
     dtype_t dtype = DTYPE_S32;
     int64_t seed = 0, n_samples = 1;
     item_t weights;
-    onnx_call_t call;
     TRY(read_seed(node, &seed));
     TRY(read_dtype(node, "dtype", &dtype));
     TRY(onnx_attr_int(node, "sample_size", 1, &n_samples));
@@ -111,14 +107,10 @@ status_t onnx_import_multinomial(onnx_node_t *node)
              "x is %s and the indices %s, rank 2 and s32 or s64 are needed", onnx_brief(node, &x),
              dtype_name(dtype));
     TRY(onnx_cast(node, node->in[0], DTYPE_F64, &weights));
-    onnx_call(node, "softmax", &call);
-    onnx_set_int(&call, "dim", 1);
-    TRY(onnx_emit(&call, 1, &weights, &weights));
-    onnx_call(node, "multinomial", &call);
-    onnx_set_int(&call, "n_samples", n_samples);
-    onnx_set_int(&call, "replacement", true);
-    onnx_set_int(&call, "seed", seed);
-    TRY(onnx_emit(&call, 1, &weights, &node->out[0]));
+    TRY(onnx_op(node, "softmax", ONNX_ATTRS({"dim", 1}), 1, &weights, &weights));
+    TRY(onnx_op(node, "multinomial",
+                ONNX_ATTRS({"n_samples", n_samples}, {"replacement", true}, {"seed", seed}), 1,
+                &weights, &node->out[0]));
     return onnx_cast(node, node->out[0], dtype, &node->out[0]);
 }
 
@@ -139,13 +131,11 @@ static status_t with_number(onnx_node_t *node, const char *op_name, item_t x, do
 static status_t emit_angles(onnx_node_t *node, bool is_periodic, item_t *out)
 {
     item_t bounds[3], period, rest, angles;
-    onnx_call_t call;
     TRY(onnx_integer(node->onnx, 0, &bounds[0]));
     TRY(onnx_cast(node, node->in[0], DTYPE_S64, &bounds[1]));
     TRY(onnx_reshape(node, bounds[1], 0, NULL, &bounds[1]));
     TRY(onnx_integer(node->onnx, 1, &bounds[2]));
-    onnx_call(node, "range", &call);
-    TRY(onnx_emit(&call, 3, bounds, &angles));
+    TRY(onnx_op(node, "range", NULL, 3, bounds, &angles));
     TRY(onnx_cast(node, angles, DTYPE_F64, &angles));
     TRY(onnx_cast(node, bounds[1], DTYPE_F64, &period));
     TRY(with_number(node, "sub", period, is_periodic ? 0.0 : 1.0, &period));

@@ -159,20 +159,14 @@ static status_t check_rows(onnx_node_t *node, int input, int64_t n, int64_t hidd
 
 static status_t change_dim(onnx_node_t *node, const char *op, item_t x, int64_t dim, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, op, &call);
-    onnx_set_ints(&call, "dims", 1, &dim);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, op, ONNX_ATTRS({"dims", .n = 1, .ints = &dim}), 1, &x, out);
 }
 
 static status_t concat(onnx_node_t *node, int n, const item_t *parts, int64_t dim, item_t *out)
 {
-    onnx_call_t call;
     *out = parts[0];
     if (n == 1) return STATUS_OK;
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", dim);
-    return onnx_emit(&call, n, parts, out);
+    return onnx_op(node, "concat", ONNX_ATTRS({"dim", dim}), n, parts, out);
 }
 
 /* One direction's part of an input; ITEM_NONE if the input is absent. */

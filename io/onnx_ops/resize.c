@@ -89,13 +89,12 @@ static status_t emit_plain(onnx_node_t *node, const resize_t *resize, item_t x, 
 /* Rounds to the nearest integer, and clamps to the range of dtypes with 8 bits. */
 static status_t round_inside(onnx_node_t *node, dtype_t dtype, item_t x, item_t *out)
 {
-    onnx_call_t call;
     TRY(onnx_unary(node, "round", x, out));
     if (dtype != DTYPE_U8 && dtype != DTYPE_S8) return STATUS_OK;
-    onnx_call(node, "clamp", &call);
-    onnx_set_float(&call, "min", dtype == DTYPE_U8 ? 0.0 : -128.0);
-    onnx_set_float(&call, "max", dtype == DTYPE_U8 ? 255.0 : 127.0);
-    return onnx_emit(&call, 1, out, out);
+    return onnx_op(node, "clamp",
+                   ONNX_ATTRS({"min", .number = dtype == DTYPE_U8 ? 0.0 : -128.0},
+                              {"max", .number = dtype == DTYPE_U8 ? 255.0 : 127.0}),
+                   1, out, out);
 }
 
 /* Integers are interpolated in f64, which keeps the mean of equal numbers exact. As in ONNX
@@ -150,7 +149,6 @@ static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, 
 static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
 {
     item_t beside = ITEM_NONE, number;
-    onnx_call_t call;
     for (int d = 0; d < resize->rank; d++) {
         item_t mask;
         if (sym_is(resize->from[d]) && is_kept(resize, d)) continue; /* no output is outside */
@@ -161,8 +159,7 @@ static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
     }
     if (beside == ITEM_NONE) return STATUS_OK;
     TRY(onnx_number(node->onnx, resize->extrapolation, &number));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
+    return onnx_op(node, "where", NULL, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
 }
 
 /* Emits a result in which a dimension has size 0. */
@@ -382,15 +379,12 @@ status_t onnx_import_grid_sample(onnx_node_t *node)
     static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
     int mode = 0, padding = 0;
     bool aligns = false;
-    onnx_call_t call;
     TRY(onnx_attr_name(node, "mode", node->opset >= 20 ? modes : first_modes, 0, &mode));
     TRY(onnx_attr_name(node, "padding_mode", paddings, 0, &padding));
     TRY(onnx_attr_bool(node, "align_corners", false, &aligns));
-    onnx_call(node, "grid_sample", &call);
-    onnx_set_int(&call, "mode", mode);
-    onnx_set_int(&call, "padding", padding);
-    onnx_set_int(&call, "align_corners", aligns);
-    return onnx_emit(&call, 2, node->in, &node->out[0]);
+    return onnx_op(node, "grid_sample",
+                   ONNX_ATTRS({"mode", mode}, {"padding", padding}, {"align_corners", aligns}), 2,
+                   node->in, &node->out[0]);
 }
 
 /* ---- AffineGrid ---- */
@@ -444,7 +438,6 @@ status_t onnx_import_affine_grid(onnx_node_t *node)
     int n = 0;
     bool is_aligned = false;
     item_t in[2];
-    onnx_call_t call;
     TRY(onnx_attr_bool(node, "align_corners", false, &is_aligned));
     TRY(onnx_input_ints(node, 1, "the size", 5, &n, size));
     if ((n != 4 && n != 5) || theta.rank != 3 || !sym_equal(ctx, theta.sizes[0], size[0]) ||
@@ -454,8 +447,7 @@ status_t onnx_import_affine_grid(onnx_node_t *node)
     for (int d = 2; d < n; d++) size[d] = sym_pin(ctx, size[d]); /* the grid is a constant */
     TRY(make_places(node, theta.dtype, n - 2, &size[2], is_aligned, &in[0]));
     TRY(onnx_permute(node, node->in[0], 3, (int64_t[]){0, 2, 1}, &in[1]));
-    onnx_call(node, "matmul", &call);
-    TRY(onnx_emit(&call, 2, in, &node->out[0]));
+    TRY(onnx_op(node, "matmul", NULL, 2, in, &node->out[0]));
     sizes[0] = size[0];
     for (int d = 1; d < n - 1; d++) sizes[d] = size[d + 1];
     sizes[n - 1] = n - 2;

@@ -8,20 +8,14 @@
 
 status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out)
 {
-    onnx_call_t call;
     *out = parts[0];
     if (n == 1) return STATUS_OK;
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", dim);
-    return onnx_emit(&call, n, parts, out);
+    return onnx_op(node, "concat", ONNX_ATTRS({"dim", dim}), n, parts, out);
 }
 
 static status_t along(onnx_node_t *node, const char *op, int dim, item_t x, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, op, &call);
-    onnx_set_int(&call, "dim", dim);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, op, ONNX_ATTRS({"dim", dim}), 1, &x, out);
 }
 
 /* ---- positions: s64, computed from sizes only ---- */
@@ -29,26 +23,21 @@ static status_t along(onnx_node_t *node, const char *op, int dim, item_t x, item
 /* A tensor of ones [N][1][T][1] for x. */
 static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
 {
-    onnx_call_t call;
     TRY(onnx_slice(node, x, 1, 0, 1, 1, out));
     TRY(onnx_slice(node, *out, 3, 0, 1, 1, out));
-    onnx_call(node, "full_like", &call);
-    onnx_set_float(&call, "value", 1.0);
-    onnx_set_int(&call, "dtype", DTYPE_S64);
-    return onnx_emit(&call, 1, out, out);
+    return onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
+                   out, out);
 }
 
 status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *out_count)
 {
     item_t ones, sums;
-    onnx_call_t call;
     TRY(make_ones(node, x, &ones));
     TRY(along(node, "cumsum", 2, ones, &sums));
     TRY(onnx_binary(node, "sub", sums, ones, out_rows));
-    onnx_call(node, "sum", &call);
-    onnx_set_ints(&call, "dims", 1, (const int64_t[]){2});
-    onnx_set_int(&call, "keepdim", true);
-    return onnx_emit(&call, 1, &ones, out_count);
+    return onnx_op(node, "sum",
+                   ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){2}}, {"keepdim", true}), 1,
+                   &ones, out_count);
 }
 
 /* ---- rotation ---- */
@@ -63,10 +52,8 @@ static bool has_angles(const onnx_node_t *node, const tensor_info_t *table, int6
 /* Looks up cos or sin at positions [N][T] or [T]: [N][1][T][R / 2] or [1][1][T][R / 2]. */
 static status_t take_angles(onnx_node_t *node, item_t table, item_t positions, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", 0);
-    TRY(onnx_emit(&call, 2, (const item_t[]){table, positions}, out));
+    TRY(onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){table, positions},
+                out));
     const tensor_info_t info = *onnx_info(node->onnx, *out);
     const int64_t sizes[] = {info.rank == 3 ? info.sizes[0] : 1, 1, info.sizes[info.rank - 2],
                              info.sizes[info.rank - 1]};
@@ -299,10 +286,8 @@ static status_t rotate_group(onnx_node_t *node, group_attention_t *group)
 static status_t keep_where(onnx_node_t *node, item_t condition, item_t x, item_t *out)
 {
     item_t zero;
-    onnx_call_t call;
     TRY(onnx_number(node->onnx, 0.0, &zero));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (const item_t[]){condition, x, zero}, out);
+    return onnx_op(node, "where", NULL, 3, (const item_t[]){condition, x, zero}, out);
 }
 
 /* Appends the new rows to the past of each sequence, and fills the rest with zeros. Row j of the
@@ -312,7 +297,6 @@ static status_t append(onnx_node_t *node, const group_attention_t *group, item_t
                        item_t *out)
 {
     item_t rows, count, size, n_new, index, all, one, is_past, is_used;
-    onnx_call_t call;
     TRY(onnx_count_rows(node, fresh, &rows, &n_new));
     TRY(onnx_count_rows(node, past, &rows, &size));
     TRY(onnx_concat(node, 2, (const item_t[]){past, fresh}, 2, &all));
@@ -323,15 +307,13 @@ static status_t append(onnx_node_t *node, const group_attention_t *group, item_t
     TRY(onnx_binary(node, "add", index, size, &index));
     TRY(onnx_binary(node, "minimum", index, count, &index));
     TRY(onnx_binary(node, "lt", rows, group->past, &is_past));
-    onnx_call(node, "where", &call);
-    TRY(onnx_emit(&call, 3, (const item_t[]){is_past, rows, index}, &index));
+    TRY(onnx_op(node, "where", NULL, 3, (const item_t[]){is_past, rows, index}, &index));
     TRY(onnx_binary(node, "add", group->past, n_new, &n_new));
     TRY(onnx_binary(node, "lt", rows, n_new, &is_used));
     const tensor_info_t info = *onnx_info(node->onnx, all);
     TRY(onnx_expand(node, index, 4, info.sizes, &index));
-    onnx_call(node, "gather_elements", &call);
-    onnx_set_int(&call, "dim", 2);
-    TRY(onnx_emit(&call, 2, (const item_t[]){all, index}, out));
+    TRY(onnx_op(node, "gather_elements", ONNX_ATTRS({"dim", 2}), 2, (const item_t[]){all, index},
+                out));
     return keep_where(node, is_used, *out, out);
 }
 
@@ -348,24 +330,20 @@ static status_t take_size(onnx_node_t *node, item_t x, int dim, item_t *out)
 static status_t count_present(onnx_node_t *node, item_t *out)
 {
     item_t size, all, total = node->in[TOTAL], is_more;
-    onnx_call_t call;
     TRY(take_size(node, node->in[PAST_KEY], 2, &size));
     TRY(take_size(node, node->in[QUERY], 1, &all));
     TRY(onnx_binary(node, "add", size, all, &all));
     TRY(onnx_reshape(node, total, 1, (const int64_t[]){1}, &total));
     TRY(onnx_cast(node, total, DTYPE_S64, &total));
     TRY(onnx_binary(node, "gt", total, size, &is_more));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, (const item_t[]){is_more, all, size}, out);
+    return onnx_op(node, "where", NULL, 3, (const item_t[]){is_more, all, size}, out);
 }
 
 /* Keeps the first `count` rows. */
 static status_t cut(onnx_node_t *node, item_t count, item_t x, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "slice_by", &call);
-    onnx_set_int(&call, "dim", 2);
-    return onnx_emit(&call, 3, (const item_t[]){x, ITEM_NONE, count}, out);
+    return onnx_op(node, "slice_by", ONNX_ATTRS({"dim", 2}), 3,
+                   (const item_t[]){x, ITEM_NONE, count}, out);
 }
 
 /* True where query t attends to a key: its index is at most past + t. */

@@ -17,16 +17,13 @@ static status_t fail_rank(onnx_node_t *node, int rank)
 status_t onnx_import_concat(onnx_node_t *node)
 {
     int axis = 0;
-    onnx_call_t call;
     TRY(onnx_check_inputs(node, 0, node->n_in));
     if (!onnx_has_attr(node, "axis"))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis is missing");
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
     node->out[0] = node->in[0];
     if (node->n_in == 1) return STATUS_OK;
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", axis);
-    return onnx_emit(&call, node->n_in, node->in, &node->out[0]);
+    return onnx_op(node, "concat", ONNX_ATTRS({"dim", axis}), node->n_in, node->in, &node->out[0]);
 }
 
 status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int64_t size)
@@ -108,12 +105,10 @@ status_t onnx_import_split(onnx_node_t *node)
 static status_t reshape_by(onnx_node_t *node)
 {
     bool allows_zero = false;
-    onnx_call_t call;
     TRY(onnx_check_integers(node, 1, "the shape"));
     if (node->opset >= 14) TRY(onnx_attr_bool(node, "allowzero", false, &allows_zero));
-    onnx_call(node, "reshape_by", &call);
-    onnx_set_int(&call, "copies_zeros", !allows_zero);
-    return onnx_emit(&call, 2, node->in, &node->out[0]);
+    return onnx_op(node, "reshape_by", ONNX_ATTRS({"copies_zeros", !allows_zero}), 2, node->in,
+                   &node->out[0]);
 }
 
 /* Replaces sizes of 0 by those of x. *out_open is the index of the size that is -1, or -1 if there
@@ -177,27 +172,22 @@ status_t onnx_import_reshape(onnx_node_t *node)
         node->out[0] = node->in[0];
         return STATUS_OK;
     }
-    onnx_call_t call;
     if (is_batch && rank == 2 && open == 1 && x.rank >= 2) {
-        onnx_call(node, "flatten", &call);
-        onnx_set_int(&call, "start_dim", 1);
-        onnx_set_int(&call, "end_dim", -1);
-        return onnx_emit(&call, 1, node->in, &node->out[0]);
+        return onnx_op(node, "flatten", ONNX_ATTRS({"start_dim", 1}, {"end_dim", -1}), 1, node->in,
+                       &node->out[0]);
     }
     bool is_plain = is_batch && open < 0;
     for (int i = 1; i < rank; i++) is_plain = is_plain && !sym_is(sizes[i]);
     if (is_plain && sym_knows_less(node->onnx->ctx, 0, known)) open = 0;
     if (open >= 0) sizes[open] = -1;
-    onnx_call(node, "reshape", &call);
-    onnx_set_ints(&call, "sizes", rank, sizes);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, "reshape", ONNX_ATTRS({"sizes", .n = rank, .ints = sizes}), 1, node->in,
+                   &node->out[0]);
 }
 
 status_t onnx_import_flatten(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t axis = 1, sizes[2] = {1, 1};
-    onnx_call_t call;
     TRY(onnx_attr_int(node, "axis", 1, &axis));
     if (axis < -x.rank || axis > x.rank)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
@@ -207,10 +197,8 @@ status_t onnx_import_flatten(onnx_node_t *node)
     sizes[1] = onnx_product(node, x.rank - (int)axis, &x.sizes[axis]);
     if (axis != 1 || x.rank < 2) return onnx_reshape(node, node->in[0], 2, sizes, &node->out[0]);
     if (x.rank == 2) return onnx_import_identity(node);
-    onnx_call(node, "flatten", &call);
-    onnx_set_int(&call, "start_dim", 1);
-    onnx_set_int(&call, "end_dim", -1);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, "flatten", ONNX_ATTRS({"start_dim", 1}, {"end_dim", -1}), 1, node->in,
+                   &node->out[0]);
 }
 
 status_t onnx_import_transpose(onnx_node_t *node)
@@ -242,7 +230,6 @@ status_t onnx_import_squeeze(onnx_node_t *node)
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t axes[TENSOR_MAX_RANK];
     int n = 0;
-    onnx_call_t call;
     TRY(read_axes(node, x.rank, &n, axes));
     for (int i = 0; i < n; i++)
         if (!sym_equal(ctx, x.sizes[axes[i]], 1))
@@ -254,24 +241,21 @@ status_t onnx_import_squeeze(onnx_node_t *node)
             if (sym_equal(ctx, x.sizes[i], 1)) axes[n++] = i;
     }
     if (n == 0) return onnx_import_identity(node);
-    onnx_call(node, "squeeze", &call);
-    onnx_set_ints(&call, "dims", n, axes);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, "squeeze", ONNX_ATTRS({"dims", .n = n, .ints = axes}), 1, node->in,
+                   &node->out[0]);
 }
 
 status_t onnx_import_unsqueeze(onnx_node_t *node)
 {
     int rank = onnx_input_info(node, 0).rank, n = 0;
     int64_t axes[TENSOR_MAX_RANK];
-    onnx_call_t call;
     TRY(onnx_numbers_since(node, 13, "axes", 1, TENSOR_MAX_RANK, &n, axes));
     if (n < 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axes are missing");
     if (rank + n > TENSOR_MAX_RANK) return fail_rank(node, rank + n);
     if (n == 0) return onnx_import_identity(node);
     TRY(onnx_dims(node, rank + n, n, axes));
-    onnx_call(node, "unsqueeze", &call);
-    onnx_set_ints(&call, "dims", n, axes);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    return onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = n, .ints = axes}), 1, node->in,
+                   &node->out[0]);
 }
 
 /* ---- repeating ---- */
@@ -279,10 +263,8 @@ status_t onnx_import_unsqueeze(onnx_node_t *node)
 status_t onnx_import_expand(onnx_node_t *node)
 {
     if (!onnx_knows(node, 1)) {
-        onnx_call_t call;
         TRY(onnx_check_integers(node, 1, "the shape"));
-        onnx_call(node, "expand_by", &call);
-        return onnx_emit(&call, 2, node->in, &node->out[0]);
+        return onnx_op(node, "expand_by", NULL, 2, node->in, &node->out[0]);
     }
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t wanted[TENSOR_MAX_RANK], sizes[TENSOR_MAX_RANK];
@@ -394,10 +376,7 @@ static status_t slice_flipped(onnx_node_t *node, item_t x, int dim, const range_
     const int64_t start = flip_bound(ctx, size, range->start);
     const int64_t end = flip_bound(ctx, size, range->end);
     const int64_t step = range->step > -INT64_MAX ? -range->step : INT64_MAX;
-    onnx_call_t call;
-    onnx_call(node, "flip", &call);
-    onnx_set_ints(&call, "dims", 1, dims);
-    TRY(onnx_emit(&call, 1, &x, out));
+    TRY(onnx_op(node, "flip", ONNX_ATTRS({"dims", .n = 1, .ints = dims}), 1, &x, out));
     return onnx_slice(node, *out, dim, start, end, step, out);
 }
 
@@ -461,13 +440,12 @@ static status_t slice_by(onnx_node_t *node)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "starts, ends, axes and steps are not equally many");
     for (int i = 0; i < n; i++) {
         item_t in[3] = {out, ITEM_NONE, ITEM_NONE};
-        onnx_call_t call;
         TRY(take_bound(node, 1, i, &in[1]));
         TRY(take_bound(node, 2, i, &in[2]));
-        onnx_call(node, "slice_by", &call);
-        onnx_set_int(&call, "dim", n_axes >= 0 ? axes[i] : i);
-        onnx_set_int(&call, "step", n_steps >= 0 ? steps[i] : 1);
-        TRY(onnx_emit(&call, 3, in, &out));
+        TRY(onnx_op(
+            node, "slice_by",
+            ONNX_ATTRS({"dim", n_axes >= 0 ? axes[i] : i}, {"step", n_steps >= 0 ? steps[i] : 1}),
+            3, in, &out));
     }
     node->out[0] = out;
     return STATUS_OK;
@@ -528,12 +506,9 @@ status_t onnx_import_gather(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
     int axis = 0;
-    onnx_call_t call;
     TRY(onnx_dim(node, "axis", x.rank, 0, &axis));
     if (x.rank == 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank 0");
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", axis);
-    return onnx_emit(&call, 2, node->in, &node->out[0]);
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", axis}), 2, node->in, &node->out[0]);
 }
 
 /* ---- depth and space ---- */

@@ -76,12 +76,10 @@ static status_t apply(onnx_node_t *node, const transform_t *transform, item_t x,
     const int64_t rows = onnx_product(node, info.rank - 2, info.sizes);
     int64_t sizes[TENSOR_MAX_RANK];
     item_t in[2];
-    onnx_call_t call;
     for (int d = 0; d < info.rank; d++) sizes[d] = info.sizes[d];
     TRY(make_matrix(node, transform, &in[1]));
     TRY(onnx_reshape(node, x, 2, (int64_t[]){rows, transform->given * transform->n_parts}, &in[0]));
-    onnx_call(node, "matmul", &call);
-    TRY(onnx_emit(&call, 2, in, out));
+    TRY(onnx_op(node, "matmul", NULL, 2, in, out));
     sizes[info.rank - 2] = transform->n_out;
     sizes[info.rank - 1] = 2;
     return onnx_reshape(node, *out, info.rank, sizes, out);
@@ -209,16 +207,13 @@ static status_t read_frames(onnx_node_t *node, int64_t size, frames_t *out_frame
 static status_t cut_frames(onnx_node_t *node, const frames_t *frames, item_t *x)
 {
     item_t in[2] = {*x, ITEM_NONE}, step, numbers;
-    onnx_call_t call;
     TRY(onnx_count_up(node, frames->n, &in[1]));
     TRY(onnx_reshape(node, in[1], 2, (int64_t[]){frames->n, 1}, &in[1]));
     TRY(onnx_integer(node->onnx, frames->step, &step));
     TRY(onnx_binary(node, "mul", in[1], step, &in[1]));
     TRY(onnx_count_up(node, frames->length, &numbers));
     TRY(onnx_binary(node, "add", in[1], numbers, &in[1]));
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", 1);
-    return onnx_emit(&call, 2, in, x);
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 1}), 2, in, x);
 }
 
 status_t onnx_import_stft(onnx_node_t *node)

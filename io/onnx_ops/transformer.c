@@ -10,10 +10,7 @@
 
 static status_t gelu(onnx_node_t *node, item_t x, bool by_tanh, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "gelu", &call);
-    onnx_set_int(&call, "tanh_approximation", by_tanh);
-    return onnx_emit(&call, 1, &x, out);
+    return onnx_op(node, "gelu", ONNX_ATTRS({"tanh_approximation", by_tanh}), 1, &x, out);
 }
 
 /* Gelu, BiasGelu, and FastGelu with an optional bias. */
@@ -43,12 +40,9 @@ static status_t norm(onnx_node_t *node, const char *op_name, item_t x, item_t we
                      item_t *out)
 {
     double epsilon = 0;
-    onnx_call_t call;
     TRY(onnx_attr_float(node, "epsilon", 1e-12, &epsilon));
-    onnx_call(node, op_name, &call);
-    onnx_set_int(&call, "n_dims", 1);
-    onnx_set_float(&call, "epsilon", epsilon);
-    return onnx_emit(&call, bias != ITEM_NONE ? 3 : 2, (item_t[]){x, weight, bias}, out);
+    return onnx_op(node, op_name, ONNX_ATTRS({"n_dims", 1}, {"epsilon", .number = epsilon}),
+                   bias != ITEM_NONE ? 3 : 2, (item_t[]){x, weight, bias}, out);
 }
 
 /* Normalises input + skip + bias with the operator node->op->own. Output 3 is the sum. */
@@ -73,10 +67,7 @@ status_t onnx_import_skip_rms_norm(onnx_node_t *node)
 
 static status_t gather(onnx_node_t *node, item_t weight, item_t index, item_t *out)
 {
-    onnx_call_t call;
-    onnx_call(node, "gather", &call);
-    onnx_set_int(&call, "dim", 0);
-    return onnx_emit(&call, 2, (item_t[]){weight, index}, out);
+    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (item_t[]){weight, index}, out);
 }
 
 /* Adds the embeddings of words, positions and segments, and normalises the sum. */
@@ -205,7 +196,6 @@ status_t onnx_import_ms_attention(onnx_node_t *node)
     int n = 0;
     item_t in[3] = {node->in[X], ITEM_NONE, onnx_has(node, BIAS) ? node->in[BIAS] : ITEM_NONE};
     item_t all;
-    onnx_call_t call;
     TRY(refuse_past(node, PAST, PAST));
     TRY(onnx_attr_ints(node, "qkv_hidden_sizes", 3, &n, sizes));
     bool fits = weight.rank == 2;
@@ -216,8 +206,7 @@ status_t onnx_import_ms_attention(onnx_node_t *node)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "weights %s, [E,Q+K+V] is needed",
              onnx_brief(node, &weight));
     TRY(onnx_transposed(node, node->in[WEIGHT], &in[1]));
-    onnx_call(node, "linear", &call);
-    TRY(onnx_emit(&call, 3, in, &all));
+    TRY(onnx_op(node, "linear", NULL, 3, in, &all));
     return onnx_attend_packed(node, all, sizes, MASK, SCORES);
 }
 

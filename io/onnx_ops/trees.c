@@ -282,7 +282,6 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
     const int64_t pairs[] = {n, 2}, leaves[] = {forest->n_leaves, forest->lists.n_targets};
     const tensor_info_t info = *onnx_info(node->onnx, x);
     item_t in[8] = {x};
-    onnx_call_t call;
     const int64_t n_features = sym_is(info.sizes[1]) ? INT64_MAX : info.sizes[1];
     int32_t feature = 0; /* the first index that is too large, otherwise the largest one */
     for (int64_t i = 0; i < n && feature < n_features; i++)
@@ -297,9 +296,8 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
     TRY(ml_known(node, DTYPE_S32, 2, pairs, forest->exits, &in[5]));
     TRY(ml_known(node, DTYPE_S32, 1, &n_roots, forest->roots, &in[6]));
     TRY(ml_known(node, DTYPE_F32, 2, leaves, weights, &in[7]));
-    onnx_call(node, "tree_ensemble", &call);
-    onnx_set_int(&call, "aggregate", (int64_t)aggregate);
-    return onnx_emit(&call, 8, in, out);
+    return onnx_op(node, "tree_ensemble", ONNX_ATTRS({"aggregate", (int64_t)aggregate}), 8, in,
+                   out);
 }
 
 /* ---- targets with a score ---- */
@@ -332,7 +330,6 @@ static status_t hide_unscored(const forest_t *forest, item_t x, item_t scores, i
     const int64_t k = forest->lists.n_targets, n = forest->n_leaves * k;
     float *marks = NULL;
     item_t in[3] = {ITEM_NONE, scores, ITEM_NONE};
-    onnx_call_t call;
     *out = scores;
     int64_t n_scored = (int64_t)forest->lists.bases.n;
     while (n_scored < k && find_scored(forest, n_scored) == SCORED_ALWAYS) n_scored++;
@@ -345,8 +342,7 @@ static status_t hide_unscored(const forest_t *forest, item_t x, item_t scores, i
     TRY(status);
     TRY(ml_with_number(node, "gt", in[0], 0.5, &in[0]));
     TRY(onnx_number(node->onnx, -(double)INFINITY, &in[2]));
-    onnx_call(node, "where", &call);
-    return onnx_emit(&call, 3, in, out);
+    return onnx_op(node, "where", NULL, 3, in, out);
 }
 
 /* ---- regression ---- */
@@ -432,7 +428,6 @@ static status_t classify_two(const forest_t *forest, ml_transform_t transform,
     const bool is_plain = is_positive(&forest->lists);
     const double threshold = is_one && is_plain ? 0.5 : 0.0;
     item_t parts[2];
-    onnx_call_t call;
     if (scored[0] == SCORED_SOMETIMES || scored[1] == SCORED_SOMETIMES)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED,
              "two classes and leaves that have no weight for one of them");
@@ -447,9 +442,7 @@ static status_t classify_two(const forest_t *forest, ml_transform_t transform,
     if (labels != NULL) TRY(ml_label_above(node, is_one ? labels : no_labels, decides, threshold));
     if (scored[1] == SCORED_NEVER && bases.n < 2)
         return ml_add_first_class(node, transform, is_plain, parts[0], &node->out[1]);
-    onnx_call(node, "concat", &call);
-    onnx_set_int(&call, "dim", 1);
-    TRY(onnx_emit(&call, 2, parts, &scores));
+    TRY(onnx_op(node, "concat", ONNX_ATTRS({"dim", 1}), 2, parts, &scores));
     return ml_transform(node, transform, scores, &node->out[1]);
 }
 
