@@ -4,8 +4,6 @@
  * results that are expressions of sizes are computed again in each run. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdalign.h>
 #include <string.h>
 
@@ -475,5 +473,3 @@ status_t onnx_build(onnx_t *onnx, graph_t **out_graph)
     TRY(add_calls(onnx));
     return finish(onnx, out_graph);
 }
-
-#endif

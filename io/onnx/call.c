@@ -2,8 +2,6 @@
  * the import computes with the symbols where possible. Any other call is recorded for the graph. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 #include <string.h>
 
@@ -645,5 +643,3 @@ status_t onnx_take(onnx_node_t *node, item_t x, int dim, int n, const int64_t *i
     TRY(onnx_vector(node->onnx, NULL, n, index, &in[1]));
     return onnx_op(node, "gather", ONNX_ATTRS({"dim", dim}), 2, in, out);
 }
-
-#endif

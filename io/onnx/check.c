@@ -1,8 +1,6 @@
 /* Checks a model before the import: its opset, operators and functions. */
 #include "io/onnx/function_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 #include <string.h>
 
@@ -295,5 +293,3 @@ status_t onnx_check_operators(onnx_t *onnx)
     text_clear(&text);
     return status;
 }
-
-#endif

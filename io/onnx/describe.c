@@ -6,8 +6,6 @@
 #include "module/signature.h"
 #include "tensor/context_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* ---- values ---- */
 
 /* Open sizes are -1. Their names are those that an import gives them. */
@@ -130,20 +128,3 @@ status_t onnx_describe_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
     if (bytes == NULL) return context_null(ctx, "onnx_describe_bytes", "bytes");
     return describe_source(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, out_module);
 }
-
-#else
-
-status_t onnx_describe(context_t *ctx, const char *path, module_t **out_module)
-{
-    (void)path, (void)out_module;
-    FAIL(ctx, STATUS_UNSUPPORTED, "onnx: this build has no protobuf-c");
-}
-
-status_t onnx_describe_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
-                             module_t **out_module)
-{
-    (void)bytes, (void)n_bytes, (void)out_module;
-    FAIL(ctx, STATUS_UNSUPPORTED, "onnx: this build has no protobuf-c");
-}
-
-#endif

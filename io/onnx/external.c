@@ -5,8 +5,6 @@
  * one component of the path at a time, starting at the folder, without following links. */
 #include "io/onnx/onnx_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -176,5 +174,3 @@ status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_by
     close(file);
     return status;
 }
-
-#endif

@@ -17,8 +17,6 @@
  * them. */
 #include "io/onnx/flow_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/scope_impl.h"
@@ -598,5 +596,3 @@ status_t onnx_import_sequence_map(onnx_node_t *node)
         TRY(onnx_sequence(node, DTYPE_NONE, 0, NULL, &loop.carried[i]));
     return import_carrying(&loop);
 }
-
-#endif

@@ -4,8 +4,6 @@
 
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Returns the block that an attribute of the node holds. */
 status_t onnx_read_block(onnx_node_t *node, const char *name, Onnx__GraphProto **out_graph);
 
@@ -37,5 +35,4 @@ status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_
 /* Reads a known item with one bool element. */
 bool onnx_read_bool(const onnx_t *onnx, item_t item);
 
-#endif
 #endif

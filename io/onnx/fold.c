@@ -1,14 +1,11 @@
 /* Operators for computing shapes, and Range: computed at import if possible.
  *
  * Other operators are folded by running the equivalent Tessera operator (call.c). */
-#include "io/onnx/flow_impl.h"
-#include "io/onnx/narrow_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <string.h>
 
+#include "io/onnx/flow_impl.h"
+#include "io/onnx/narrow_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -282,5 +279,3 @@ status_t onnx_import_range(onnx_node_t *node)
     }
     return onnx_item_take(node->onnx, NULL, tensor, &node->out[0]);
 }
-
-#endif

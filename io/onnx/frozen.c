@@ -1,10 +1,7 @@
 /* Imports models and freezes them, or takes the results from the store. */
 #include "io/onnx/kept_impl.h"
-
 #include "tensor/context_impl.h"
 #include "tensor/threads/interrupt_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
 
 /* Imports and freezes, or takes the result from the store. */
 static status_t find_or_import(context_t *ctx, const onnx_source_t *source,
@@ -63,27 +60,3 @@ status_t onnx_load_frozen_bytes(context_t *ctx, const void *bytes, size_t n_byte
     return load_frozen(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, options, freezing,
                        out_frozen);
 }
-
-#else
-
-static status_t refuse(context_t *ctx)
-{
-    FAIL(ctx, STATUS_UNSUPPORTED, "onnx: this build has no protobuf-c");
-}
-
-status_t onnx_load_frozen(context_t *ctx, const char *path, const onnx_options_t *options,
-                          const freeze_options_t *freezing, module_t **out_frozen)
-{
-    (void)path, (void)options, (void)freezing, (void)out_frozen;
-    return refuse(ctx);
-}
-
-status_t onnx_load_frozen_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
-                                const onnx_options_t *options, const freeze_options_t *freezing,
-                                module_t **out_frozen)
-{
-    (void)bytes, (void)n_bytes, (void)options, (void)freezing, (void)out_frozen;
-    return refuse(ctx);
-}
-
-#endif

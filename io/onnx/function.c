@@ -7,8 +7,6 @@
  *   afterwards                           names: x, y = b */
 #include "io/onnx/function_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/context_impl.h"
@@ -151,5 +149,3 @@ status_t onnx_import_function(onnx_t *onnx, onnx_function_t *function, const Onn
     context_put(ctx, items);
     return status;
 }
-
-#endif

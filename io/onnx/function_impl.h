@@ -5,8 +5,6 @@
 
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Limits, in this order: nested function calls, nested functions and blocks together, nodes after
  * inlining. */
 #define ONNX_MAX_CALL_DEPTH 32
@@ -51,5 +49,4 @@ Onnx__AttributeProto *onnx_attr_given(const onnx_t *onnx, Onnx__AttributeProto *
 /* True if the name is an input of the function that the call omits. */
 bool onnx_is_left_out(const onnx_t *onnx, const char *name);
 
-#endif
 #endif

@@ -11,8 +11,6 @@
  * condition and only the selected block is imported. */
 #include "io/onnx/flow_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/scope_impl.h"
@@ -203,5 +201,3 @@ status_t onnx_import_if(onnx_node_t *node)
     return is_by_size ? import_by_size(node, graphs, item->symbols[0])
                       : import_both(node, graphs, true);
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Items, their names, and how known items are stored in the module. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 #include <string.h>
 
@@ -473,5 +471,3 @@ status_t onnx_value_of(onnx_t *onnx, item_t index, value_t *out_value)
     *out_value = item->value;
     return STATUS_OK;
 }
-
-#endif

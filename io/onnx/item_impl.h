@@ -5,8 +5,6 @@
 
 #include "io/onnx/onnx_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Creates a known item. Takes ownership of the tensor, also on failure. */
 status_t onnx_item_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item);
 
@@ -97,5 +95,4 @@ item_t onnx_find(const onnx_t *onnx, const char *name);
 /* Removes the bindings after the first n_bound. Outer names that they hid are visible again. */
 void onnx_unbind(onnx_t *onnx, int n_bound);
 
-#endif
 #endif

@@ -8,14 +8,11 @@
 
 #include "freeze/freeze_impl.h"
 #include "graph/method/method_impl.h"
+#include "io/onnx/onnx_impl.h"
 #include "module/module_impl.h"
 #include "ops/shape/shapes.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
-#include "io/onnx/onnx_impl.h"
 
 #define MODEL "model"
 #define WEIGHTS "weights"
@@ -405,33 +402,3 @@ status_t onnx_reopen(context_t *ctx, module_t *frozen)
     plan_set_extend(frozen, "forward", import_again);
     return STATUS_OK;
 }
-
-#else
-
-static status_t refuse(context_t *ctx)
-{
-    FAIL(ctx, STATUS_UNSUPPORTED, "onnx: this build has no protobuf-c");
-}
-
-status_t onnx_keep(context_t *ctx, module_t *frozen, const char *path,
-                   const onnx_options_t *options, const freeze_options_t *how)
-{
-    (void)frozen, (void)path, (void)options, (void)how;
-    return refuse(ctx);
-}
-
-status_t onnx_keep_bytes(context_t *ctx, module_t *frozen, const void *bytes, size_t n_bytes,
-                         const onnx_options_t *options, const freeze_options_t *how)
-{
-    (void)frozen, (void)bytes, (void)n_bytes, (void)options, (void)how;
-    return refuse(ctx);
-}
-
-/* Without an importer, a module accepts only the sizes that its graphs accept. */
-status_t onnx_reopen(context_t *ctx, module_t *frozen)
-{
-    if (frozen == NULL) return context_null(ctx, "onnx_reopen", "module");
-    return STATUS_OK;
-}
-
-#endif

@@ -1,8 +1,6 @@
 /* Finds frozen ONNX models in the store. Failures are not reported: the model is then imported. */
 #include "io/onnx/kept_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -403,5 +401,3 @@ void kept_add(onnx_kept_t *kept, module_t *frozen)
     scope_attempt(kept->ctx);
     (void)scope_attempt_end(kept->ctx, add_record(kept, &key), true);
 }
-
-#endif

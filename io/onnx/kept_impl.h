@@ -13,8 +13,6 @@
 #include "io/onnx/onnx_impl.h"
 #include "tensor/file/file_range_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #define KEPT_LOCATION_MAX 256
 
 /* A file with external data. */
@@ -61,5 +59,4 @@ status_t onnx_import(context_t *ctx, const onnx_source_t *source, const onnx_opt
  * after its first run. frozen may be NULL. */
 void kept_add(onnx_kept_t *kept, module_t *frozen);
 
-#endif
 #endif

@@ -1,8 +1,6 @@
 /* Functions shared by the importers of ai.onnx.ml. */
 #include "io/onnx/ml_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/tensor_impl.h"
@@ -239,5 +237,3 @@ status_t ml_drop_texts(onnx_t *onnx)
     graph->n_output = n;
     return STATUS_OK;
 }
-
-#endif

@@ -5,8 +5,6 @@
 
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Attributes that are lists of any length. n is 0 if the attribute is missing. The model owns the
  * elements. */
 typedef struct ml_ints {
@@ -70,5 +68,4 @@ status_t ml_pass_text(onnx_t *onnx, const Onnx__NodeProto *proto, bool *out_is_t
 /* Removes string outputs from the graph. UNSUPPORTED if no other output remains. */
 status_t ml_drop_texts(onnx_t *onnx);
 
-#endif
 #endif

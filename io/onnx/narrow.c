@@ -6,8 +6,6 @@
  *   e = floor(log2(max(|x|, 2^emin)))    step = 2^(e - mantissa)    round(x / step) * step */
 #include "io/onnx/narrow_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <string.h>
 
@@ -167,5 +165,3 @@ status_t onnx_narrow_round(onnx_node_t *node, int narrow, item_t x, bool saturat
     node->onnx->items[*out].narrow = type->type;
     return STATUS_OK;
 }
-
-#endif

@@ -5,8 +5,6 @@
 
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 typedef struct onnx_narrow {
     int type; /* TensorProto data type */
     const char *name;
@@ -42,5 +40,4 @@ void onnx_narrow_widen(const onnx_narrow_t *type, size_t n, const uint8_t *bytes
  * large become the largest value if `saturates`, else infinity or NaN. */
 status_t onnx_narrow_round(onnx_node_t *node, int narrow, item_t x, bool saturates, item_t *out);
 
-#endif
 #endif

@@ -1,8 +1,6 @@
 /* Attributes and known inputs of ONNX nodes. */
 #include "io/onnx/function_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/tensor_impl.h"
@@ -319,5 +317,3 @@ status_t onnx_dim(onnx_node_t *node, const char *name, int rank, int64_t initial
              rank);
     return STATUS_OK;
 }
-
-#endif

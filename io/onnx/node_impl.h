@@ -3,12 +3,9 @@
 #ifndef TESSERA_IO_ONNX_NODE_IMPL_H
 #define TESSERA_IO_ONNX_NODE_IMPL_H
 
-#include "io/onnx/item_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdalign.h>
 
+#include "io/onnx/item_impl.h"
 #include "tensor/sym/sym.h"
 
 typedef struct onnx_node onnx_node_t;
@@ -286,5 +283,4 @@ status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_
 #undef ML
 #undef OPERATOR
 
-#endif
 #endif

@@ -2,36 +2,22 @@
  *
  * The elements of a tensor in the message are freed as soon as the tensor exists. The rest of the
  * message, which owns the names, is freed at the end. */
-#include "io/onnx/function_impl.h"
-#include "io/onnx/kept_impl.h"
-#include "io/onnx/ml_impl.h"
-#include "io/onnx/narrow_impl.h"
-
 #include <stdio.h>
 #include <string.h>
-
-#include "tensor/context_impl.h"
-#include "tensor/file/file.h"
-#include "tensor/file/file_kind_impl.h"
-#include "tensor/scope_impl.h"
-#include "tensor/tensor_impl.h"
-
-#define METADATA "metadata" /* attribute of the module */
-
-const char *onnx_metadata(const module_t *module, const char *key)
-{
-    const datum_t *dict = module != NULL ? module_attribute(module, METADATA) : NULL;
-    const bool is_dict = dict != NULL && datum_kind(dict) == DATUM_DICT;
-    const datum_t *value = is_dict && key != NULL ? datum_find(dict, key) : NULL;
-    return value != NULL && datum_kind(value) == DATUM_STRING ? datum_as_string(value) : NULL;
-}
-
-#ifdef TESSERA_HAVE_ONNX
 
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
+#include "io/onnx/function_impl.h"
+#include "io/onnx/kept_impl.h"
+#include "io/onnx/ml_impl.h"
+#include "io/onnx/narrow_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/file/file.h"
 #include "tensor/file/file_block_impl.h"
+#include "tensor/file/file_kind_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
 #include "tensor/threads/interrupt_impl.h"
 
 /* ---- the message ---- */
@@ -538,7 +524,8 @@ static status_t set_metadata(onnx_t *onnx)
     status_t status = STATUS_OK;
     for (size_t i = 0; i < model->n_metadata_props && status == STATUS_OK; i++)
         status = put_metadata(onnx->ctx, dict, model->metadata_props[i]);
-    if (status == STATUS_OK) status = module_set_attribute(onnx->ctx, onnx->module, METADATA, dict);
+    if (status == STATUS_OK)
+        status = module_set_attribute(onnx->ctx, onnx->module, ONNX_METADATA, dict);
     datum_release(dict);
     return status;
 }
@@ -712,26 +699,3 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
     return onnx_import(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, options, NULL,
                        out_module);
 }
-
-#else
-
-static status_t refuse(context_t *ctx)
-{
-    FAIL(ctx, STATUS_UNSUPPORTED, "onnx: this build has no protobuf-c");
-}
-
-status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
-                   module_t **out_module)
-{
-    (void)path, (void)options, (void)out_module;
-    return refuse(ctx);
-}
-
-status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
-                         const onnx_options_t *options, module_t **out_module)
-{
-    (void)bytes, (void)n_bytes, (void)options, (void)out_module;
-    return refuse(ctx);
-}
-
-#endif

@@ -143,6 +143,8 @@ status_t onnx_keep_bytes(context_t *ctx, module_t *frozen, const void *bytes, si
  * CORRUPT           the model in the file is malformed */
 status_t onnx_reopen(context_t *ctx, module_t *frozen) TESSERA_API(onnx_reopen);
 
+/* The module's attribute with the file's metadata, a dict of strings. */
+#define ONNX_METADATA "metadata"
 /* The metadata value for a key, borrowed from the module; NULL if there is none. */
 const char *onnx_metadata(const module_t *module, const char *key) TESSERA_API(onnx_metadata);
 

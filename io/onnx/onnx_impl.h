@@ -25,13 +25,10 @@
 #ifndef TESSERA_IO_ONNX_ONNX_IMPL_H
 #define TESSERA_IO_ONNX_ONNX_IMPL_H
 
-#include "io/onnx/onnx.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <onnx.pb-c.h>
 
 #include "graph/ir/size_impl.h"
+#include "io/onnx/onnx.h"
 #include "tensor/context_impl.h"
 #include "tensor/sym/sym.h"
 
@@ -240,5 +237,4 @@ status_t onnx_build(onnx_t *onnx, graph_t **out_graph);
  * many. The size's name in the file identifies it. A size without a name (param NULL) is identified
  * by its dimension `dim` of an input and by `size` (0: unknown, matches any). */
 int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size);
-#endif
 #endif

@@ -1,8 +1,6 @@
 /* Names of the sizes that a file leaves open. */
 #include "io/onnx/onnx_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 #include <string.h>
 
@@ -48,5 +46,3 @@ int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size)
     choose_name(onnx, param, dim, open->name);
     return onnx->n_open++;
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* The table of ONNX operators. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 enum { NOW = ONNX_OPSET_LAST };
@@ -34,5 +32,3 @@ const onnx_operator_t *onnx_operator(const char *domain, const char *name, int64
             return &table[i];
     return NULL;
 }
-
-#endif

@@ -6,8 +6,6 @@
  * order. In a cycle one dependency is ignored; the import then reports a missing value. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/context_impl.h"
@@ -142,5 +140,3 @@ status_t onnx_add_nodes(onnx_t *onnx, size_t n, Onnx__NodeProto *const *nodes, c
     context_put(onnx->ctx, sorted);
     return status;
 }
-
-#endif

@@ -8,9 +8,6 @@
  * An optional with an element is that element; an optional without one is the literal none. Only an
  * optional that is an input or the result of an If is tested at run time. */
 #include "io/onnx/flow_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -416,5 +413,3 @@ status_t onnx_import_optional_get_element(onnx_node_t *node)
     return item->is_sequence ? call_list(node, "element", 1, node->in, &info, &node->out[0])
                              : call_tensor(node, "element", 1, node->in, &info, &node->out[0]);
 }
-
-#endif

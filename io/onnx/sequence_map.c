@@ -1,8 +1,6 @@
 /* SequenceMap of sequences whose tensors are all items: imports the body once for each position. */
 #include "io/onnx/flow_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Imports the body for each position of the sequences. n is their length. */
 static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item_t *items)
 {
@@ -81,5 +79,3 @@ status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_
     context_put(onnx->ctx, items);
     return status;
 }
-
-#endif

@@ -1,8 +1,5 @@
 /* Arithmetic and decisions on sizes (numbers or symbolic integers) for import functions. */
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "tensor/tensor_impl.h"
 
 int64_t onnx_product(const onnx_node_t *node, int n, const int64_t *sizes)
@@ -124,5 +121,3 @@ status_t onnx_count_up(onnx_node_t *node, int64_t n, item_t *out)
     TRY(onnx_op(node, "expand", ONNX_ATTRS({"sizes", .n = 1, .ints = &n}), 1, &ones, out));
     return onnx_op(node, "cumsum", ONNX_ATTRS({"exclusive", true}), 1, out, out);
 }
-
-#endif

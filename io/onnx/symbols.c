@@ -2,8 +2,6 @@
  * elements; any other call is left to the graph. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "ops/shape/symbolic_impl.h"
@@ -153,5 +151,3 @@ status_t onnx_run_symbols(onnx_t *onnx, int at, bool *out_is_done)
     context_put(onnx->ctx, made);
     return status;
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Converts TensorProto to tensors. */
 #include "io/onnx/narrow_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/tensor_impl.h"
@@ -297,5 +295,3 @@ status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tens
     free_elements(onnx, proto);
     return STATUS_OK;
 }
-
-#endif

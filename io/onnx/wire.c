@@ -3,8 +3,6 @@
  * depth. */
 #include "io/onnx/onnx_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #define MAX_DEPTH 64
 
 typedef struct level {
@@ -75,5 +73,3 @@ status_t onnx_wire_check(context_t *ctx, const ProtobufCMessageDescriptor *messa
         }
     }
 }
-
-#endif

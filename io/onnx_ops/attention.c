@@ -2,8 +2,6 @@
  * output. */
 #include "io/onnx_ops/attention_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 
 #include "ops/attention/attention.h"
@@ -314,5 +312,3 @@ status_t onnx_import_attention(onnx_node_t *node)
     node->out[OUT] = mixed;
     return attend.has_heads ? STATUS_OK : onnx_join_heads(node, mixed, &node->out[OUT]);
 }
-
-#endif

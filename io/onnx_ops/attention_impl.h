@@ -5,8 +5,6 @@
 
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Reshapes [N][T][E] to [N][heads][T][E / heads], and back. */
 status_t onnx_split_heads(onnx_node_t *node, item_t x, int64_t n_heads, item_t *out);
 status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out);
@@ -23,5 +21,4 @@ status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, ite
 status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes, int mask,
                             int scores);
 
-#endif
 #endif

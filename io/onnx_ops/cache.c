@@ -1,9 +1,6 @@
 /* State that decoders pass from step to step: caches of rows, and the past elements of a causal
  * convolution. */
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "tensor/tensor_impl.h"
 
 /* ---- TensorScatter ---- */
@@ -116,5 +113,3 @@ status_t onnx_import_causal_conv(onnx_node_t *node)
     if (activation == 0) return STATUS_OK;
     return onnx_unary(node, "silu", node->out[0], &node->out[0]);
 }
-
-#endif

@@ -5,8 +5,6 @@
  * end the padding is cropped. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "ops/index/indexing.h"
@@ -158,5 +156,3 @@ status_t onnx_import_col2im(onnx_node_t *node)
                        sym_add(ctx, columns.pads[d], columns.image[d]), 1, &node->out[0]));
     return STATUS_OK;
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Convolution and pooling operators, which have windows over spatial dimensions. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 
 #include "ops/pool/pool_impl.h"
@@ -463,5 +461,3 @@ status_t onnx_import_global_lp_pool(onnx_node_t *node)
                 1, node->out, &node->out[0]));
     return raise(node, node->out[0], p, true, &node->out[0]);
 }
-
-#endif

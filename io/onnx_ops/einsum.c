@@ -1,8 +1,6 @@
 /* Einsum, decomposed into other operators. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "ops/linear/einsum_impl.h"
@@ -61,5 +59,3 @@ status_t onnx_import_einsum(onnx_node_t *node)
     }
     return einsum_make(ctx, text, node->n_in, infos, node->in, &maker, &node->out[0]);
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Activations and arithmetic. */
 #include "io/onnx/narrow_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <string.h>
 
@@ -385,5 +383,3 @@ status_t onnx_import_dropout(onnx_node_t *node)
     if (node->opset >= 10) onnx_set_int(&call, "dtype", DTYPE_BOOL);
     return onnx_emit(&call, 1, node->in, &node->out[1]);
 }
-
-#endif

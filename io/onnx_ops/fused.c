@@ -1,8 +1,6 @@
 /* Operators of com.microsoft with a fused activation. ONNX Runtime's optimizers produce them. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Activations by name. Their parameters are set as attributes of the operator, in this order. */
 static const struct {
     const char *op;
@@ -59,5 +57,3 @@ status_t onnx_import_fused_gemm(onnx_node_t *node)
     TRY(onnx_import_gemm(node));
     return activate(node, n, numbers, &node->out[0]);
 }
-
-#endif

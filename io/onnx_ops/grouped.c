@@ -3,9 +3,6 @@
 #include <string.h>
 
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -281,5 +278,3 @@ status_t onnx_import_gather_block_quantized(onnx_node_t *node)
     TRY(onnx_op(node, "gather", NULL, 2, in, &node->out[0]));
     return onnx_cast(node, node->out[0], scales.dtype, &node->out[0]);
 }
-
-#endif

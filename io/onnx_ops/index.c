@@ -1,8 +1,5 @@
 /* Operators that read or write elements at given indices, or create tensors from indices. */
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "ops/index/indexing.h"
 #include "tensor/tensor_impl.h"
 
@@ -161,5 +158,3 @@ status_t onnx_import_reverse_sequence(onnx_node_t *node)
     return onnx_op(node, "reverse_sequence", ONNX_ATTRS({"batch_dim", batch}, {"time_dim", time}),
                    2, node->in, &node->out[0]);
 }
-
-#endif

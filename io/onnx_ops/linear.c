@@ -1,13 +1,11 @@
 /* Matrix products, softmax and reductions. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
+#include <math.h>
+#include <string.h>
 
 #include "io/onnx_ops/quantized_impl.h"
 #include "tensor/tensor_impl.h"
-
-#include <math.h>
-#include <string.h>
 
 /* ---- matrix products ---- */
 
@@ -428,5 +426,3 @@ status_t onnx_import_det(onnx_node_t *node)
     node->out[0] = sum;
     return STATUS_OK;
 }
-
-#endif

@@ -5,9 +5,6 @@
  *   Slice   range(start, end, step), with bounds clamped according to the sign of the step
  *   CumSum  computes the sums along every dimension; the axis selects one of the results */
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "ops/shape/shapes.h"
 #include "tensor/tensor_impl.h"
 
@@ -190,5 +187,3 @@ status_t onnx_cumsum_live(onnx_node_t *node, bool is_exclusive, bool is_reverse)
     }
     return onnx_cast(node, out, x.dtype, &node->out[0]);
 }
-
-#endif

@@ -1,8 +1,5 @@
 /* Losses. Our operators compute the same, but have another default of ignore_index. */
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "ops/loss/loss_impl.h"
 
 /* No label. If the node has no ignore_index, all rows count, and labels out of range are errors. */
@@ -38,5 +35,3 @@ status_t onnx_import_cross_entropy(onnx_node_t *node)
     node->out[1] = x;
     return import_loss(node, "nll_loss", x);
 }
-
-#endif

@@ -1,9 +1,6 @@
 /* Quantised operators of com.microsoft, composed of other operators. Results equal ONNX Runtime's.
  * "Zero" means zero point. */
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "io/onnx_ops/attention_impl.h"
 #include "io/onnx_ops/quantized_impl.h"
 #include "tensor/tensor_impl.h"
@@ -307,5 +304,3 @@ status_t onnx_import_qattention(onnx_node_t *node)
     const int64_t sizes[] = {size, size, size};
     return onnx_attend_packed(node, all, sizes, MASK, -1);
 }
-
-#endif

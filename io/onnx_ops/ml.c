@@ -1,8 +1,6 @@
 /* Operators of ai.onnx.ml that encode features, and linear models. Composed of other operators. */
 #include "io/onnx/ml_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -369,5 +367,3 @@ status_t onnx_import_linear_classifier(onnx_node_t *node)
     TRY(ml_label_largest(node, labels, scores));
     return ml_transform(node, transform, scores, &node->out[1]);
 }
-
-#endif

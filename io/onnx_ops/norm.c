@@ -1,8 +1,6 @@
 /* Normalisation operators. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <float.h>
 #include <string.h>
 
@@ -318,5 +316,3 @@ status_t onnx_import_lrn(onnx_node_t *node)
                               {"k", .number = bias}),
                    1, node->in, &node->out[0]);
 }
-
-#endif

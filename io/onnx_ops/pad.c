@@ -1,8 +1,5 @@
 /* Padding, and cropping or padding around the centre. */
 #include "io/onnx/node_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "ops/shape/shapes.h"
 
 /* ---- padding ---- */
@@ -180,5 +177,3 @@ status_t onnx_import_center_crop_pad(onnx_node_t *node)
     for (int i = 0; i < n; i++) TRY(crop_or_pad(node, (int)axes[i], wanted[i], &node->out[0]));
     return STATUS_OK;
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Operators that select elements by their values. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 
 /* Without the attribute `axis`, x is flattened. */
@@ -60,5 +58,3 @@ status_t onnx_import_nms(onnx_node_t *node)
                               {"score_threshold", .number = score}, {"is_center", is_center != 0}),
                    2, node->in, &node->out[0]);
 }
-
-#endif

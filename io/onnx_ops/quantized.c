@@ -1,13 +1,10 @@
 /* ONNX's quantised operators. */
 #include "io/onnx_ops/quantized_impl.h"
 
-#include "io/onnx/narrow_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 
 #include "graph/ir/rewrite_impl.h"
+#include "io/onnx/narrow_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- scales and zeros ---- */
@@ -345,5 +342,3 @@ status_t onnx_import_qlinear_matmul(onnx_node_t *node)
     TRY(quantized_multiplier(node, 1, 4, 6, &multiplier));
     return quantized_requantize(node, sums, multiplier, ITEM_NONE, node->in[7], -1, &node->out[0]);
 }
-
-#endif

@@ -5,8 +5,6 @@
 
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Converts a scale, zero or bias of shape [], [n], [1,n] or [n,1] to [] or [n]. UNSUPPORTED for
  * other shapes; the message contains `what`. */
 status_t quantized_vector(onnx_node_t *node, item_t x, const char *what, item_t *out);
@@ -36,5 +34,4 @@ status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *ou
 status_t quantized_matmul(onnx_node_t *node, item_t a, item_t a_zero, int b, int b_zero,
                           item_t *out);
 
-#endif
 #endif

@@ -2,8 +2,6 @@
  * seed is refused: each run would return the same numbers, but ONNX expects new ones. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <string.h>
 
@@ -219,5 +217,3 @@ status_t onnx_import_blackman_window(onnx_node_t *node)
 {
     return import_window(node, 0.42, 0.5, 0.08);
 }
-
-#endif

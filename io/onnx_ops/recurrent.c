@@ -2,8 +2,6 @@
  * are reordered from ONNX's order of gates to PyTorch's, which Tessera's operators use. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "ops/recurrent/recurrent.h"
@@ -433,5 +431,3 @@ status_t onnx_import_rnn(onnx_node_t *node)
     TRY(read_attributes(node, &layer));
     return import(node, &layer);
 }
-
-#endif

@@ -1,14 +1,12 @@
 /* Resize, Upsample, grids and boxes. A Resize becomes one `resize` with ONNX Runtime's rules. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
+#include <math.h>
+#include <string.h>
 
 #include "ops/vision/resize_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
-
-#include <math.h>
-#include <string.h>
 
 static const char *const coordinate_names[] = {
     "half_pixel",           "pytorch_half_pixel",   "align_corners",      "asymmetric",
@@ -477,5 +475,3 @@ status_t onnx_import_roi_align(onnx_node_t *node)
     onnx_set_all(&call, &attrs, sizeof attrs);
     return onnx_emit(&call, 3, node->in, &node->out[0]);
 }
-
-#endif

@@ -1,8 +1,5 @@
 /* Rotary position embedding, and com.microsoft's grouped-query attention with past keys. */
 #include "io/onnx_ops/attention_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "ops/attention/attention.h"
 #include "tensor/tensor_impl.h"
 
@@ -415,5 +412,3 @@ status_t onnx_import_group_query_attention(onnx_node_t *node)
     }
     return onnx_join_heads(node, mixed, &node->out[0]);
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Operators that move elements or change shapes. */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <string.h>
 
 #include "tensor/tensor_impl.h"
@@ -567,5 +565,3 @@ status_t onnx_import_space_to_depth(onnx_node_t *node)
     return shuffle(node, (int64_t[]){n, c, h, b, w, b}, (int64_t[]){0, 3, 5, 1, 2, 4},
                    (int64_t[]){n, sym_multiply(ctx, c, b * b), h, w});
 }
-
-#endif

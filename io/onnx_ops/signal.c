@@ -6,8 +6,6 @@
  *   x [..., n, c] as [rows, n*c], times w [n*c, k*2], is y [..., k, 2] */
 #include "io/onnx/node_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 
 #include "tensor/tensor_impl.h"
@@ -318,5 +316,3 @@ status_t onnx_import_mel_weight_matrix(onnx_node_t *node)
                         weight_of(&mel, f, b));
     return onnx_item_take(node->onnx, NULL, tensor, &node->out[0]);
 }
-
-#endif

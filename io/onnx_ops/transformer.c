@@ -1,8 +1,5 @@
 /* Operators of com.microsoft that ONNX Runtime's optimizers produce for transformers. */
 #include "io/onnx_ops/attention_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "ops/attention/attention.h"
 #include "tensor/tensor_impl.h"
 
@@ -269,5 +266,3 @@ status_t onnx_import_fused_matmul(onnx_node_t *node)
     TRY(onnx_number(node->onnx, alpha, &number));
     return onnx_binary(node, "mul", node->out[0], number, &node->out[0]);
 }
-
-#endif

@@ -5,8 +5,6 @@
  * in two trees. */
 #include "io/onnx/ml_impl.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -480,5 +478,3 @@ status_t onnx_import_tree_classifier(onnx_node_t *node)
     put_blocks(&forest);
     return status;
 }
-
-#endif

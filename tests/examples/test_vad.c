@@ -2,8 +2,6 @@
  * writes the sounds and vad_values.txt; tools/models downloads the network. */
 #include "tests/support/support.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,12 +251,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("vad", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

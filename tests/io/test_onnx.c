@@ -13,8 +13,6 @@
 #include "io/onnx/onnx.h"
 #include "tests/support/onnx/onnx_model.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* ---- helpers ---- */
 
 static void check_refused(context_t *ctx, status_t status, const char *part)
@@ -698,12 +696,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -11,9 +11,6 @@
 #include <string.h>
 
 #include "io/onnx/onnx_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "tests/support/arrange.h"
 #include "tests/support/onnx/onnx_data.h"
 
@@ -599,12 +596,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

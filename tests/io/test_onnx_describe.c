@@ -9,8 +9,6 @@
 #include "tests/support/onnx/onnx_model.h"
 #include "tests/support/onnx/onnx_sizes.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* Makes a model that reshapes an input with open sizes to rows of 4. */
 static uint8_t *make_rows(size_t *out_n_bytes)
 {
@@ -113,12 +111,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -6,10 +6,6 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +13,7 @@
 
 #include "io/onnx/onnx.h"
 #include "module/signature.h"
+#include "tests/support/onnx/onnx_data.h"
 #include "tests/support/onnx/onnx_runs.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/exported"
@@ -251,12 +248,3 @@ int main(int argc, char **argv)
     if (argc > 1) only = argv[1];
     return cmocka_run_group_tests_name("onnx_exported", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -11,8 +11,6 @@
 
 #include "tests/support/onnx/onnx_model.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 static char directory[64];
 
 static void put_file(const char *name, const void *bytes, size_t n_bytes)
@@ -164,12 +162,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -8,8 +8,6 @@
 #include "graph/program/plan.h"
 #include "tests/support/onnx/onnx_sizes.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* ---- errors ---- */
 
 static const int64_t two_batches[2][4] = {{1, 4, 6}, {3, 4, 6}};
@@ -306,12 +304,3 @@ int main(void)
     sizes_file = "test_onnx_fixed.tessera";
     return cmocka_run_group_tests(tests, NULL, sizes_remove_file);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

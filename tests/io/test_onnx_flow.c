@@ -1,10 +1,7 @@
 /* Invalid ONNX nodes with subgraphs ("blocks"), such as If and Loop: each message must name the
  * node and the reason. test_onnx_stored.c tests valid ones. */
-#include "tests/support/support.h"
-
 #include "tests/support/onnx/onnx_model.h"
-
-#ifdef TESSERA_HAVE_ONNX
+#include "tests/support/support.h"
 
 static maker_t blocks[2];
 
@@ -376,12 +373,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_flow", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -7,9 +7,6 @@
 #include "freeze/freeze.h"
 #include "io/onnx/onnx.h"
 #include "tensor/convert/convert.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "tests/support/onnx/onnx_model.h"
 
 static const float zeros[64];
@@ -213,12 +210,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

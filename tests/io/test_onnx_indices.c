@@ -3,14 +3,11 @@
  * tests of these operators have them. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 #include <string.h>
 
 #include "freeze/freeze.h"
+#include "tests/support/onnx/onnx_data.h"
 #include "tests/support/onnx/onnx_model.h"
 
 #define SAVED "test_onnx_indices.tessera"
@@ -186,12 +183,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_indices", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

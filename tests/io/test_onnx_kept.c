@@ -21,8 +21,6 @@
 #include "tests/support/onnx/onnx_model.h"
 #include "tests/support/scratch.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 enum { C = 64, N_WEIGHT = C * C * 9, N_X = C * 28 * 28, MAX_BATCH = 3 };
 
 static char store[PATH_MAX], path[PATH_MAX], data_path[PATH_MAX];
@@ -488,12 +486,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

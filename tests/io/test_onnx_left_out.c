@@ -11,9 +11,6 @@
 #include <string.h>
 
 #include "io/onnx/onnx.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "tests/support/onnx/onnx_data.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/"
@@ -119,12 +116,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_left_out", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -3,10 +3,6 @@
  * imported at the sizes of its first run, and runs at the sizes of all runs. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +10,7 @@
 
 #include "io/onnx/onnx.h"
 #include "tests/support/drawn.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/build/models"
 #define VALUES TESSERA_SOURCE_DIR "/tests/io/models.values"
@@ -235,12 +232,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_models", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -1,10 +1,7 @@
 /* Normalization operators of ONNX. Those with wrong attributes are refused. */
-#include "tests/support/support.h"
-
 #include "io/onnx/onnx.h"
 #include "tests/support/onnx/onnx_model.h"
-
-#ifdef TESSERA_HAVE_ONNX
+#include "tests/support/support.h"
 
 static void groups_have_to_fit_the_channels(void **state)
 {
@@ -102,12 +99,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -2,13 +2,10 @@
 #include "tests/support/support.h"
 
 #include <math.h>
-
 #include <stdio.h>
 
 #include "io/onnx/onnx.h"
 #include "tests/support/onnx/onnx_model.h"
-
-#ifdef TESSERA_HAVE_ONNX
 
 static void short_and_unsigned_elements_are_read(void **state)
 {
@@ -452,12 +449,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

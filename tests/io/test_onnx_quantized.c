@@ -5,10 +5,6 @@
  * Runtime rounds intermediate floats to 8 bits, but Tessera does not. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +13,7 @@
 #include "io/onnx/onnx.h"
 #include "tensor/file/file.h"
 #include "tests/support/drawn.h"
+#include "tests/support/onnx/onnx_data.h"
 #include "tests/support/onnx/onnx_model.h"
 
 enum { MAX_TENSORS = 12 };
@@ -488,12 +485,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_quantized", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

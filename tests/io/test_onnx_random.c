@@ -10,16 +10,13 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/onnx/onnx.h"
+#include "tests/support/onnx/onnx_data.h"
 #include "tests/support/onnx/random_model.h"
 
 #define CORPUS TESSERA_SOURCE_DIR "/tests/fuzz/corpus/model"
@@ -371,12 +368,3 @@ int main(int argc, char **argv)
     if (argc > 1) values_path = argv[1];
     return cmocka_run_group_tests_name("onnx_random", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -4,10 +4,6 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +11,7 @@
 #include "io/onnx/onnx.h"
 #include "module/mkldnn.h"
 #include "tensor/counters.h"
+#include "tests/support/onnx/onnx_data.h"
 
 #define MODEL TESSERA_SOURCE_DIR "/tests/io/stored/lstm_bidirectional.onnx"
 
@@ -120,12 +117,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_recurrent", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -4,16 +4,13 @@
 
 #include "tests/support/support.h"
 
-#include "io/onnx/onnx.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatch/dispatch.h"
+#include "io/onnx/onnx.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/refused/"
 #define STORED TESSERA_SOURCE_DIR "/tests/io/stored/"
@@ -230,12 +227,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_refused", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

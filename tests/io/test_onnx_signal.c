@@ -1,10 +1,7 @@
 /* Operators for signals, images and matrices that the import composes from others. Invalid nodes
  * fail with the reason. test_onnx_stored.c tests valid ones. */
-#include "tests/support/support.h"
-
 #include "tests/support/onnx/onnx_model.h"
-
-#ifdef TESSERA_HAVE_ONNX
+#include "tests/support/support.h"
 
 static void refuse(context_t *ctx, status_t status, const char *words)
 {
@@ -270,12 +267,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

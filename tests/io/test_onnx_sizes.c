@@ -8,8 +8,6 @@
 
 #include "tests/support/onnx/onnx_sizes.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 static const int64_t batches[4][4] = {{1, 4, 5}, {3, 4, 5}, {8, 4, 5}, {2, 4, 5}};
 
 /* ---- sizes as numbers ---- */
@@ -650,12 +648,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, sizes_remove_file);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -5,15 +5,12 @@
 
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/onnx/onnx_data.h"
 #include "tests/support/onnx/onnx_runs.h"
 
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/stored"
@@ -87,12 +84,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_stored", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -4,11 +4,8 @@
 
 #include <string.h>
 
-#include "io/onnx/onnx_impl.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include "io/onnx/node_impl.h"
+#include "io/onnx/onnx_impl.h"
 
 static onnx_t onnx;
 static onnx_node_t node;
@@ -186,12 +183,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

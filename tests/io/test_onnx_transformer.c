@@ -1,10 +1,7 @@
 /* Operators of com.microsoft. Unsupported nodes fail with a message. */
-#include "tests/support/support.h"
-
 #include "io/onnx/onnx.h"
 #include "tests/support/onnx/onnx_model.h"
-
-#ifdef TESSERA_HAVE_ONNX
+#include "tests/support/support.h"
 
 static char microsoft[] = "com.microsoft";
 static const float zeros[64];
@@ -175,12 +172,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

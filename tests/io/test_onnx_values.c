@@ -2,10 +2,6 @@
  * writes onnx_values.txt and describes its lines. */
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +9,7 @@
 
 #include "graph/program/plan.h"
 #include "tests/support/drawn.h"
+#include "tests/support/onnx/onnx_data.h"
 #include "tests/support/onnx/onnx_model.h"
 
 enum { N_SHOWN = 64, N_MODELS = 19, MAX_WORDS = 128, MAX_INTS = 32, MAX_NUMBERS = 8192 };
@@ -231,12 +228,3 @@ int main(void)
     };
     return cmocka_run_group_tests_name("onnx_values", tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -12,8 +12,6 @@
 #include "tests/support/onnx/onnx_model.h"
 #include "tests/support/scratch.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #define BOOL ONNX__TENSOR_PROTO__DATA_TYPE__BOOL
 
 static maker_t block;
@@ -596,12 +594,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

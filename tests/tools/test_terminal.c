@@ -12,8 +12,6 @@
 #include "tests/support/onnx/onnx_model.h"
 #include "tests/support/scratch.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 static char shown[1 << 20]; /* stdout and stderr of the last command */
 
 /* Runs `tessera ARGUMENTS`. Returns the exit code. */
@@ -104,12 +102,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

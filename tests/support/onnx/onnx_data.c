@@ -1,15 +1,12 @@
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_data.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "io/onnx/onnx_impl.h"
 #include "tensor/file/file.h"
 #include "tensor/tensor_impl.h"
+#include "tests/support/onnx/onnx_data.h"
 
 const run_mode_t onnx_data_modes[MODE_COUNT] = {MODE_DENSE, MODE_FROZEN, MODE_NHWC, MODE_MKLDNN,
                                                 MODE_GRAPH};
@@ -220,5 +217,3 @@ bool onnx_data_is_same(context_t *ctx, const tensor_t *got, const tensor_t *want
     free(y);
     return same;
 }
-
-#endif

@@ -1,7 +1,5 @@
 #include "tests/support/onnx/onnx_maker.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,5 +223,3 @@ uint8_t *maker_pack(const maker_t *maker, size_t *out_n_bytes)
     onnx__model_proto__pack(&maker->model, bytes);
     return bytes;
 }
-
-#endif

@@ -1,12 +1,10 @@
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_model.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/support/onnx/onnx_model.h"
 
 const float model_ramp[64] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
                               17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
@@ -71,5 +69,3 @@ void begin_model(int64_t opset, int rank, const int64_t *sizes)
     maker_input(&maker, "x", FLOAT, rank, sizes);
     maker_output(&maker, "y");
 }
-
-#endif

@@ -1,15 +1,12 @@
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_runs.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "io/onnx/onnx.h"
 #include "tests/support/drawn.h"
+#include "tests/support/onnx/onnx_runs.h"
 
 void onnx_runs_open(context_t *ctx, const char *folder, const char *name, onnx_runs_t *out_runs)
 {
@@ -176,5 +173,3 @@ bool onnx_runs_check(context_t *ctx, const onnx_runs_t *runs, int run, const mod
     mode_release_outputs(n_out, out);
     return is_same;
 }
-
-#endif

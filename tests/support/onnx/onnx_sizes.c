@@ -1,15 +1,12 @@
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/onnx_sizes.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "freeze/freeze.h"
+#include "tests/support/onnx/onnx_sizes.h"
 
 #define MAX_ELEMENTS 65536
 
@@ -167,5 +164,3 @@ void sizes_open(const char *const *names)
     for (int d = 0; d < 4; d++)
         if (names[d] != NULL) maker_open(&maker, d, names[d]);
 }
-
-#endif

@@ -5,8 +5,6 @@
 
 #include "tests/support/onnx/onnx_model.h"
 
-#ifdef TESSERA_HAVE_ONNX
-
 /* The file to which models are saved; tests that run in parallel use different names. */
 extern const char *sizes_file;
 
@@ -56,5 +54,4 @@ void sizes_numbers(void);
  * index. */
 void sizes_size_of(const char *of, const char *shape, const char *dim, const char *out);
 
-#endif
 #endif

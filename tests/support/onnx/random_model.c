@@ -1,15 +1,12 @@
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/random_model.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/support/number.h"
 #include "tests/support/onnx/onnx_maker.h"
+#include "tests/support/onnx/random_model.h"
 
 #define FLOAT ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
 #define INT64 ONNX__TENSOR_PROTO__DATA_TYPE__INT64
@@ -362,5 +359,3 @@ void random_model_fill(int64_t n, double shake, float *out_elements)
 {
     for (int64_t i = 0; i < n; i++) out_elements[i] = (float)number_of(i, shake) / 2;
 }
-
-#endif

@@ -1,13 +1,10 @@
 #include "tests/support/support.h"
 
-#include "tests/support/onnx/random_sizes.h"
-
-#ifdef TESSERA_HAVE_ONNX
-
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/support/onnx/onnx_maker.h"
+#include "tests/support/onnx/random_sizes.h"
 
 #define FLOAT ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
 #define INT64 ONNX__TENSOR_PROTO__DATA_TYPE__INT64
@@ -298,5 +295,3 @@ uint8_t *random_sizes_make(const uint8_t *bytes, size_t n_bytes, const int64_t *
     maker_output(&maker, number(&program, x, 0));
     return maker_pack(&maker, out_n_packed);
 }
-
-#endif
