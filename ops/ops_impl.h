@@ -30,8 +30,18 @@
 #name, kind, true, offsetof(type, name), length, initial, NULL                             \
     }
 
-/* The operands in a definition: an array. */
+/* Fields of a definition: an array of operands, pointers to kernels, the members of gradient_t. */
 #define OPERANDS(array) .n_operands = (int)(sizeof(array) / sizeof *(array)), .operands = array
+#define KERNELS(...)                                                                               \
+    .kernels = (const kernel_t *const[])                                                           \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+#define GRADIENT(...)                                                                              \
+    .gradient = &(const gradient_t)                                                                \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 
 /* Releases an intermediate tensor and removes it from the open scope, which would release it again.
  * NULL is allowed. */

@@ -329,8 +329,6 @@ static void conv_pass(const gradient_call_t *call)
         call->in_grad[BIAS] = emit_bias_gradient(call->emitter, grad, bias);
 }
 
-static const gradient_t gradient = {.pass = conv_pass, .reads_in = 1u << X | 1u << WEIGHT};
-
 /* ---- definitions ---- */
 
 /* Estimates how much more Winograd's tiles round than direct sums (arXiv 1509.09308). A direct sum
@@ -351,21 +349,21 @@ static double amplifies(const void *attrs)
 }
 
 #define DEFINE(n)                                                                                  \
-    const opdef_t op_def_conv##n##d = {.name = "conv" #n "d",                                      \
-                                       .preference = OP_PREFERS,                                   \
-                                       .traits = TRAIT_POST_OPS | TRAIT_BATCHED,                   \
-                                       .attrs = {sizeof(conv_attrs_t),                             \
-                                                 sizeof fields_##n##d / sizeof *fields_##n##d,     \
-                                                 fields_##n##d},                                   \
-                                       OPERANDS(operands),                                         \
-                                       .n_outputs = 1,                                             \
-                                       .infer = conv_infer_floating,                               \
-                                       .infers_symbols = true,                                     \
-                                       .kernels = kernels_##n##d,                                  \
-                                       .spec = conv_spec,                                          \
-                                       .flops = ops_flops_of_weight,                               \
-                                       .amplifies = amplifies,                                     \
-                                       .gradient = &gradient}
+    const opdef_t op_def_conv##n##d = {                                                            \
+        .name = "conv" #n "d",                                                                     \
+        .preference = OP_PREFERS,                                                                  \
+        .traits = TRAIT_POST_OPS | TRAIT_BATCHED,                                                  \
+        .attrs = {sizeof(conv_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,              \
+                  fields_##n##d},                                                                  \
+        OPERANDS(operands),                                                                        \
+        .n_outputs = 1,                                                                            \
+        .infer = conv_infer_floating,                                                              \
+        .infers_symbols = true,                                                                    \
+        .kernels = kernels_##n##d,                                                                 \
+        .spec = conv_spec,                                                                         \
+        .flops = ops_flops_of_weight,                                                              \
+        .amplifies = amplifies,                                                                    \
+        GRADIENT(.pass = conv_pass, .reads_in = 1u << X | 1u << WEIGHT)}
 
 DEFINE(1);
 DEFINE(2);

@@ -233,7 +233,6 @@ static status_t conv_transpose_run_native(context_t *ctx, const prepared_t *prep
 
 static const kernel_t native = {
     .name = "native", .prepare = conv_transpose_prepare_native, .run = conv_transpose_run_native};
-static const kernel_t *const kernels[] = {&conv_transpose_tiling, &onednn, &native, NULL};
 
 /* ---- gradients: those of a convolution, with x and result exchanged ---- */
 
@@ -291,9 +290,6 @@ static void conv_transpose_pass(const gradient_call_t *call)
         call->in_grad[BIAS] = emit_bias_gradient(call->emitter, call->out_grad[0], call->in[BIAS]);
 }
 
-static const gradient_t gradient = {.pass = conv_transpose_pass,
-                                    .reads_in = 1u << X | 1u << WEIGHT};
-
 /* ---- definitions ---- */
 
 #define DEFINE(n)                                                                                  \
@@ -307,10 +303,10 @@ static const gradient_t gradient = {.pass = conv_transpose_pass,
         .n_outputs = 1,                                                                            \
         .infer = conv_transpose_infer,                                                             \
         .infers_symbols = true,                                                                    \
-        .kernels = kernels,                                                                        \
+        KERNELS(&conv_transpose_tiling, &onednn, &native),                                         \
         .spec = conv_transpose_spec,                                                               \
         .flops = ops_flops_of_transposed,                                                          \
-        .gradient = &gradient}
+        GRADIENT(.pass = conv_transpose_pass, .reads_in = 1u << X | 1u << WEIGHT)}
 
 DEFINE(1);
 DEFINE(2);

@@ -216,10 +216,8 @@ static status_t fold_run_bias(context_t *ctx, const prepared_t *prepared, void *
 
 static const kernel_t native_weight = {
     .name = "native", .prepare = fold_prepare_weight, .run = fold_run_weight};
-static const kernel_t *const weight_kernels[] = {&native_weight, NULL};
 static const kernel_t native_bias = {
     .name = "native", .prepare = fold_prepare_bias, .run = fold_run_bias};
-static const kernel_t *const bias_kernels[] = {&native_bias, NULL};
 
 /* ---- definitions ---- */
 
@@ -229,7 +227,7 @@ const opdef_t op_def_fold_weight = {.name = "fold_weight",
                                     OPERANDS(weight_operands),
                                     .n_outputs = 1,
                                     .infer = fold_infer_weight,
-                                    .kernels = weight_kernels,
+                                    KERNELS(&native_weight),
                                     .spec = fold_spec_weight};
 
 const opdef_t op_def_fold_bias = {.name = "fold_bias",
@@ -238,7 +236,7 @@ const opdef_t op_def_fold_bias = {.name = "fold_bias",
                                   OPERANDS(bias_operands),
                                   .n_outputs = 1,
                                   .infer = fold_infer_bias,
-                                  .kernels = bias_kernels,
+                                  KERNELS(&native_bias),
                                   .spec = fold_spec_bias};
 
 /* ---- public functions ---- */

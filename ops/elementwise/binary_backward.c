@@ -79,7 +79,6 @@ static status_t binary_backward_prepare_native(context_t *ctx, const op_call_t *
 
 static const kernel_t native = {
     .name = "native", .prepare = binary_backward_prepare_native, .run = broadcast_run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definition ---- */
 
@@ -91,7 +90,7 @@ const opdef_t op_def_binary_backward = {.name = "binary_backward",
                                         .n_outputs = 1,
                                         .infer = binary_backward_infer,
                                         .infers_symbols = true,
-                                        .kernels = kernels,
+                                        KERNELS(&native),
                                         .spec = binary_backward_spec};
 
 value_t emit_binary_backward(emitter_t *emitter, binary_slope_t function, value_t grad, value_t a,

@@ -92,8 +92,6 @@ static void cast_pass(const gradient_call_t *call)
     if (dtype_is_floating(dtype)) call->in_grad[0] = emit_cast(e, call->out_grad[0], dtype);
 }
 
-static const gradient_t gradient = {.pass = cast_pass};
-
 const opdef_t op_def_cast = {.name = "cast",
                              .preference = OP_FOLLOWS,
                              .attrs = {sizeof(cast_attrs_t), 1, fields},
@@ -103,7 +101,7 @@ const opdef_t op_def_cast = {.name = "cast",
                              .infers_symbols = true,
                              .kernels = kernels,
                              .spec = cast_spec,
-                             .gradient = &gradient};
+                             GRADIENT(.pass = cast_pass)};
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
 {

@@ -66,7 +66,6 @@ static status_t copy_run_native(context_t *ctx, const prepared_t *prepared, void
 
 static const kernel_t native = {
     .name = "native", .prepare = copy_prepare_native, .run = copy_run_native};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: x is overwritten, so it has no gradient ---- */
 
@@ -77,8 +76,6 @@ static void copy_pass(const gradient_call_t *call)
         call->in_grad[SRC] = emit_unbroadcast(e, call->out_grad[0], call->in[SRC]);
 }
 
-static const gradient_t gradient = {.pass = copy_pass};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_copy = {.name = "copy",
@@ -87,9 +84,9 @@ const opdef_t op_def_copy = {.name = "copy",
                              .n_outputs = 1,
                              .infer = copy_infer,
                              .infers_symbols = true,
-                             .kernels = kernels,
+                             KERNELS(&native),
                              .spec = copy_spec,
-                             .gradient = &gradient};
+                             GRADIENT(.pass = copy_pass)};
 
 /* ---- public ---- */
 

@@ -63,7 +63,6 @@ static status_t full_like_run_native(context_t *ctx, const prepared_t *prepared,
 
 static const kernel_t native = {
     .name = "native", .prepare = full_like_prepare_native, .run = full_like_run_native};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definition ---- */
 
@@ -74,7 +73,7 @@ const opdef_t op_def_full_like = {.name = "full_like",
                                   .n_outputs = 1,
                                   .infer = full_like_infer,
                                   .infers_symbols = true,
-                                  .kernels = kernels,
+                                  KERNELS(&native),
                                   .spec = full_like_spec,
                                   .gradient = &gradient_zero};
 

@@ -165,7 +165,6 @@ static status_t prelu_run_native(context_t *ctx, const prepared_t *prepared, voi
 
 static const kernel_t native = {
     .name = "native", .prepare = prelu_prepare_native, .run = prelu_run_native};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
@@ -200,8 +199,6 @@ static void prelu_pass(const gradient_call_t *call)
     call->in_grad[WEIGHT] = emit_reshape_like(e, grad, call->in[WEIGHT]);
 }
 
-static const gradient_t gradient = {.pass = prelu_pass, .reads_in = 1u << X | 1u << WEIGHT};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_prelu = {.name = "prelu",
@@ -210,9 +207,9 @@ const opdef_t op_def_prelu = {.name = "prelu",
                               .n_outputs = 1,
                               .infer = prelu_infer,
                               .infers_symbols = true,
-                              .kernels = kernels,
+                              KERNELS(&native),
                               .spec = prelu_spec,
-                              .gradient = &gradient};
+                              GRADIENT(.pass = prelu_pass, .reads_in = 1u << X | 1u << WEIGHT)};
 
 /* ---- public ---- */
 

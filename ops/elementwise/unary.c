@@ -50,7 +50,6 @@ static status_t unary_prepare_native(context_t *ctx, const op_call_t *call, prep
 
 static const kernel_t native = {
     .name = "native", .prepare = unary_prepare_native, .run = broadcast_run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definitions ---- */
 
@@ -63,7 +62,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
                                       .n_outputs = 1,                                              \
                                       .infer = unary_infer,                                        \
                                       .infers_symbols = true,                                      \
-                                      .kernels = kernels,                                          \
+                                      KERNELS(&native),                                            \
                                       .spec = unary_spec,                                          \
                                       .gradient = rule};
 #include "ops/elementwise/unary.def"

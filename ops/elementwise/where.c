@@ -62,7 +62,6 @@ static status_t where_prepare_native(context_t *ctx, const op_call_t *call, prep
 
 static const kernel_t native = {
     .name = "native", .prepare = where_prepare_native, .run = broadcast_run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: grad for the selected operand, 0 for the other ---- */
 
@@ -77,8 +76,6 @@ static void where_pass(const gradient_call_t *call)
         call->in_grad[B] = emit_unbroadcast(e, emit_where(e, condition, zero, grad), call->in[B]);
 }
 
-static const gradient_t gradient = {.pass = where_pass, .reads_in = 1u << CONDITION};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_where = {.name = "where",
@@ -88,9 +85,9 @@ const opdef_t op_def_where = {.name = "where",
                               .n_outputs = 1,
                               .infer = where_infer,
                               .infers_symbols = true,
-                              .kernels = kernels,
+                              KERNELS(&native),
                               .spec = where_spec,
-                              .gradient = &gradient};
+                              GRADIENT(.pass = where_pass, .reads_in = 1u << CONDITION)};
 
 /* ---- public ---- */
 

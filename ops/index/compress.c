@@ -141,7 +141,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: writes grad to the selected slices ---- */
 
@@ -158,8 +157,6 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_reshape_like(e, grad, call->in[X]);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << CONDITION};
-
 const opdef_t op_def_compress = {.name = "compress",
                                  .preference = OP_DENSE,
                                  .traits = TRAIT_MEASURES,
@@ -169,9 +166,9 @@ const opdef_t op_def_compress = {.name = "compress",
                                  .infer = infer,
                                  .infers_symbols = true,
 
-                                 .kernels = kernels,
+                                 KERNELS(&native),
                                  .spec = spec,
-                                 .gradient = &gradient};
+                                 GRADIENT(.pass = pass, .reads_in = 1u << CONDITION)};
 
 status_t op_compress(context_t *ctx, const tensor_t *x, const tensor_t *condition,
                      const int64_t *dim, tensor_t **out)

@@ -168,7 +168,6 @@ static const kernel_t grouped = {.name = "grouped",
                                  .prepare = prepare_grouped,
                                  .run = run_grouped,
                                  .flags = KERNEL_NEEDS_ELEMENTS};
-static const kernel_t *const kernels[] = {&grouped, &native, NULL};
 
 /* ---- gradients: for each row of x, gather_backward adds the gradients of all its copies ---- */
 
@@ -181,8 +180,6 @@ static void pass(const gradient_call_t *call)
         call->in_grad[X] = emit_gather_backward(e, call->out_grad[0], call->in[INDEX], dim,
                                                 x.sizes[dim]);
 }
-
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
 
 typedef struct backward_attrs {
     int64_t dim, size; /* dim, and the size of x along it */
@@ -342,7 +339,6 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
 
 static const kernel_t backward_native = {
     .name = "native", .prepare = prepare_backward, .run = run_backward};
-static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
 
 const opdef_t op_def_gather = {.name = "gather",
                                .preference = OP_DENSE,
@@ -352,9 +348,9 @@ const opdef_t op_def_gather = {.name = "gather",
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,
-                               .kernels = kernels,
+                               KERNELS(&grouped, &native),
                                .spec = spec,
-                               .gradient = &gradient};
+                               GRADIENT(.pass = pass, .reads_in = 1u << INDEX)};
 
 const opdef_t op_def_gather_backward = {.name = "gather_backward",
                                         .preference = OP_DENSE,
@@ -363,7 +359,7 @@ const opdef_t op_def_gather_backward = {.name = "gather_backward",
                                         .n_outputs = 1,
                                         .infer = infer_backward,
                                         .infers_symbols = true,
-                                        .kernels = backward_kernels,
+                                        KERNELS(&backward_native),
                                         .spec = spec_backward};
 
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,

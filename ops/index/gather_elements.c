@@ -125,7 +125,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
@@ -138,8 +137,6 @@ static void pass(const gradient_call_t *call)
         call->in_grad[X] = emit_scatter(e, emit_zeros(e, &x), dim, call->in[INDEX],
                                         call->out_grad[0], SCATTER_ADD);
 }
-
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
 
 value_t emit_gather_elements(emitter_t *emitter, value_t x, int64_t dim, value_t index)
 {
@@ -155,9 +152,9 @@ const opdef_t op_def_gather_elements = {.name = "gather_elements",
                                         .n_outputs = 1,
                                         .infer = infer,
                                         .infers_symbols = true,
-                                        .kernels = kernels,
+                                        KERNELS(&native),
                                         .spec = spec,
-                                        .gradient = &gradient};
+                                        GRADIENT(.pass = pass, .reads_in = 1u << INDEX)};
 
 status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                             tensor_t **out)

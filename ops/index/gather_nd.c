@@ -124,7 +124,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
@@ -153,8 +152,6 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_scatter_nd(e, emit_zeros(e, &x), index, call->out_grad[0], SCATTER_ADD);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
-
 value_t emit_gather_nd(emitter_t *emitter, value_t x, value_t index)
 {
     const gather_nd_attrs_t attrs = {0};
@@ -169,9 +166,9 @@ const opdef_t op_def_gather_nd = {.name = "gather_nd",
                                   .n_outputs = 1,
                                   .infer = infer,
                                   .infers_symbols = true,
-                                  .kernels = kernels,
+                                  KERNELS(&native),
                                   .spec = spec,
-                                  .gradient = &gradient};
+                                  GRADIENT(.pass = pass, .reads_in = 1u << INDEX)};
 
 status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
                       tensor_t **out)

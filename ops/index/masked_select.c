@@ -201,7 +201,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: writes grad where the mask is true ---- */
 
@@ -221,8 +220,6 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_unbroadcast(e, grad, call->in[X]);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << MASK};
-
 const opdef_t op_def_masked_select = {.name = "masked_select",
                                       .preference = OP_DENSE,
                                       .traits = TRAIT_MEASURES,
@@ -231,9 +228,9 @@ const opdef_t op_def_masked_select = {.name = "masked_select",
                                       .infer = infer,
                                       .infers_symbols = true,
 
-                                      .kernels = kernels,
+                                      KERNELS(&native),
                                       .spec = spec,
-                                      .gradient = &gradient};
+                                      GRADIENT(.pass = pass, .reads_in = 1u << MASK)};
 
 status_t op_masked_select(context_t *ctx, const tensor_t *x, const tensor_t *mask, tensor_t **out)
 {

@@ -57,7 +57,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_nonzero = {.name = "nonzero",
                                 .preference = OP_DENSE,
@@ -66,7 +65,7 @@ const opdef_t op_def_nonzero = {.name = "nonzero",
                                 .n_outputs = 1,
                                 .infer = infer,
                                 .infers_symbols = true,
-                                .kernels = kernels,
+                                KERNELS(&native),
                                 .spec = spec,
                                 .gradient = &gradient_zero};
 

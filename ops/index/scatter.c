@@ -171,7 +171,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
@@ -284,8 +283,6 @@ static void pass(const gradient_call_t *call)
     if (call->is_wanted[SCATTER_SRC]) give_src(call, take(call, call->out_grad[0]));
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 7, .reads_out = 1};
-
 const opdef_t op_def_scatter = {.name = "scatter",
                                 .preference = OP_DENSE,
                                 .attrs = {sizeof(scatter_attrs_t), 2, fields},
@@ -293,9 +290,9 @@ const opdef_t op_def_scatter = {.name = "scatter",
                                 .n_outputs = 1,
                                 .infer = infer,
                                 .infers_symbols = true,
-                                .kernels = kernels,
+                                KERNELS(&native),
                                 .spec = spec,
-                                .gradient = &gradient};
+                                GRADIENT(.pass = pass, .reads_in = 7, .reads_out = 1)};
 
 status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                     const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)

@@ -145,7 +145,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
@@ -203,8 +202,6 @@ static void pass(const gradient_call_t *call)
     call->in_grad[SCATTER_SRC] = of_src;
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << SCATTER_INDEX};
-
 const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
                                    .preference = OP_DENSE,
                                    .attrs = {sizeof(scatter_nd_attrs_t), 1, fields},
@@ -212,9 +209,9 @@ const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
                                    .n_outputs = 1,
                                    .infer = infer,
                                    .infers_symbols = true,
-                                   .kernels = kernels,
+                                   KERNELS(&native),
                                    .spec = spec,
-                                   .gradient = &gradient};
+                                   GRADIENT(.pass = pass, .reads_in = 1u << SCATTER_INDEX)};
 
 status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)

@@ -147,7 +147,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definition ---- */
 
@@ -158,7 +157,7 @@ const opdef_t op_def_slice_scatter = {.name = "slice_scatter",
                                       .n_outputs = 1,
                                       .infer = infer,
                                       .infers_symbols = true,
-                                      .kernels = kernels,
+                                      KERNELS(&native),
                                       .spec = spec};
 
 /* ---- public ---- */

@@ -223,7 +223,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradient of x: zeros, with the values' gradients at their indices ---- */
 
@@ -235,8 +234,6 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_scatter(e, emit_zeros(e, &x), ((const sort_attrs_t *)call->attrs)->dim,
                                     call->out[INDICES], call->out_grad[VALUES], SCATTER_NONE);
 }
-
-static const gradient_t gradient = {.pass = pass, .reads_out = 1u << INDICES};
 
 /* ---- definitions ---- */
 
@@ -251,9 +248,9 @@ static const gradient_t gradient = {.pass = pass, .reads_out = 1u << INDICES};
                                  .n_outputs = 2,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \
-                                 .kernels = kernels,                                               \
+                                 KERNELS(&native),                                                 \
                                  .spec = spec,                                                     \
-                                 .gradient = &gradient}
+                                 GRADIENT(.pass = pass, .reads_out = 1u << INDICES)}
 
 DEFINE(sort, SORT);
 DEFINE(topk, TOPK);

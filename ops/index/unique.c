@@ -341,7 +341,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_unique = {.name = "unique",
                                .preference = OP_DENSE,
@@ -352,7 +351,7 @@ const opdef_t op_def_unique = {.name = "unique",
                                .infer = infer,
                                .infers_symbols = true,
 
-                               .kernels = kernels,
+                               KERNELS(&native),
                                .spec = spec};
 
 status_t op_unique(context_t *ctx, const tensor_t *x, const int64_t *dim, bool sorted,

@@ -298,8 +298,6 @@ static void pass(const gradient_call_t *call)
     if (wants_bias && !is_joined) call->in_grad[BIAS] = emit_unbroadcast(e, grad, bias);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
-
 /* ---- definition ---- */
 
 static double amplifies(const void *attrs)
@@ -320,7 +318,7 @@ const opdef_t op_def_linear = {
     .spec = spec,
     .flops = ops_flops_of_weight,
     .amplifies = amplifies,
-    .gradient = &gradient};
+    GRADIENT(.pass = pass, .reads_in = 1u << X | 1u << WEIGHT)};
 
 /* ---- public ---- */
 

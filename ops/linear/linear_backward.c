@@ -433,9 +433,6 @@ static const kernel_t native_data = {
     .name = "native", .prepare = prepare_native, .run = run_native_data};
 static const kernel_t native_weight = {
     .name = "native", .prepare = prepare_native, .run = run_native_weight};
-static const kernel_t *const data_kernels[] = {&rows_data, &onednn_data, &native_data, NULL};
-static const kernel_t *const weight_kernels[] = {&rows_weight, &onednn_weight, &native_weight,
-                                                 NULL};
 
 /* ---- definitions ---- */
 
@@ -445,7 +442,7 @@ const opdef_t op_def_linear_backward_data = {.name = "linear_backward_data",
                                              .n_outputs = 1,
                                              .infer = infer_data,
                                              .infers_symbols = true,
-                                             .kernels = data_kernels,
+                                             KERNELS(&rows_data, &onednn_data, &native_data),
                                              .spec = spec_data};
 
 const opdef_t op_def_linear_backward_weight = {
@@ -456,5 +453,5 @@ const opdef_t op_def_linear_backward_weight = {
     .n_outputs = 0,
     .infer = infer_weight,
     .infers_symbols = true,
-    .kernels = weight_kernels,
+    KERNELS(&rows_weight, &onednn_weight, &native_weight),
     .spec = spec_weight};

@@ -360,7 +360,6 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&onednn, &strided, &native, NULL};
 
 /* ---- gradients: grad b^T for a, a^T grad for b ---- */
 
@@ -412,8 +411,6 @@ static void pass(const gradient_call_t *call)
     }
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << A | 1u << B};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_matmul = {.name = "matmul",
@@ -424,10 +421,10 @@ const opdef_t op_def_matmul = {.name = "matmul",
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,
-                               .kernels = kernels,
+                               KERNELS(&onednn, &strided, &native),
                                .spec = spec,
                                .flops = product_flops,
-                               .gradient = &gradient};
+                               GRADIENT(.pass = pass, .reads_in = 1u << A | 1u << B)};
 
 /* ---- public ---- */
 

@@ -535,7 +535,6 @@ static const kernel_t native = {
 static const kernel_t native_backward = {
     .name = "native", .prepare = cross_entropy_prepare, .run = cross_entropy_run_backward};
 static const kernel_t *const kernels[] = {&native, NULL};
-static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
 
 /* ---- gradient ---- */
 
@@ -588,7 +587,7 @@ static const gradient_t gradient_nll_loss = {.pass = pass_nll_loss, .reads_in = 
         .n_outputs = 1,                                                                            \
         .infer = cross_entropy_infer_backward,                                                     \
         .infers_symbols = true,                                                                    \
-        .kernels = backward_kernels,                                                               \
+        KERNELS(&native_backward),                                                                 \
         .spec = cross_entropy_spec_backward,                                                       \
         .cancels = 1.0}
 

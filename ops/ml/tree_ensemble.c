@@ -215,7 +215,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_tree_ensemble = {.name = "tree_ensemble",
                                       .preference = OP_DENSE,
@@ -225,7 +224,7 @@ const opdef_t op_def_tree_ensemble = {.name = "tree_ensemble",
                                       .n_outputs = 1,
                                       .infer = infer,
                                       .infers_symbols = true,
-                                      .kernels = kernels,
+                                      KERNELS(&native),
                                       .spec = spec};
 
 status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,

@@ -448,7 +448,6 @@ static status_t run_forward(context_t *ctx, const prepared_t *prepared, void *co
 
 static const kernel_t forward = {
     .name = "native", .prepare = prepare, .run = run_forward, .flags = KERNEL_NEEDS_ELEMENTS};
-static const kernel_t *const forward_kernels[] = {&forward, NULL};
 
 /* ---- backward ---- */
 
@@ -546,7 +545,6 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
 
 static const kernel_t backward = {
     .name = "native", .prepare = prepare, .run = run_backward, .flags = KERNEL_NEEDS_ELEMENTS};
-static const kernel_t *const backward_kernels[] = {&backward, NULL};
 
 /* ---- gradients ---- */
 
@@ -603,22 +601,20 @@ static void pass(const gradient_call_t *call)
         call->in_grad[BIAS] = emit_cast(e, grads[GRAD_BIAS], emit_info(e, call->in[BIAS])->dtype);
 }
 
-static const gradient_t gradient = {.pass = pass,
-                                    .reads_in = 1u << X | 1u << WEIGHT | 1u << BIAS,
-                                    .reads_out = 1u << OUT_MEAN | 1u << OUT_VARIANCE};
-
 /* ---- definitions ---- */
 
-const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
-                                            .preference = OP_FOLLOWS,
-                                            .attrs = {sizeof(attrs_t), FIELDS, fields},
-                                            OPERANDS(forward_operands),
-                                            .n_outputs = 3,
-                                            .infer = infer_forward,
-                                            .infers_symbols = true,
-                                            .kernels = forward_kernels,
-                                            .spec = spec_forward,
-                                            .gradient = &gradient};
+const opdef_t op_def_batch_norm_training = {
+    .name = "batch_norm_training",
+    .preference = OP_FOLLOWS,
+    .attrs = {sizeof(attrs_t), FIELDS, fields},
+    OPERANDS(forward_operands),
+    .n_outputs = 3,
+    .infer = infer_forward,
+    .infers_symbols = true,
+    KERNELS(&forward),
+    .spec = spec_forward,
+    GRADIENT(.pass = pass, .reads_in = 1u << X | 1u << WEIGHT | 1u << BIAS,
+             .reads_out = 1u << OUT_MEAN | 1u << OUT_VARIANCE)};
 
 const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .preference = OP_FOLLOWS,
@@ -627,7 +623,7 @@ const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .n_outputs = 3,
                                             .infer = infer_backward,
                                             .infers_symbols = true,
-                                            .kernels = backward_kernels,
+                                            KERNELS(&backward),
                                             .spec = spec_backward};
 
 /* ---- public ---- */

@@ -504,7 +504,6 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
 
 static const kernel_t native_backward = {
     .name = "native", .prepare = prepare_backward, .run = run_backward};
-static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
 
 /* ---- gradient rule ---- */
 
@@ -520,8 +519,6 @@ static void pass(const gradient_call_t *call)
             call->in_grad[i] = emit_cast(e, out[i], emit_info(e, call->in[i])->dtype);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_group_norm = {.name = "group_norm",
@@ -533,7 +530,7 @@ const opdef_t op_def_group_norm = {.name = "group_norm",
                                    .infers_symbols = true,
                                    .kernels = kernels,
                                    .spec = spec,
-                                   .gradient = &gradient};
+                                   GRADIENT(.pass = pass, .reads_in = 1u << X | 1u << WEIGHT)};
 
 const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
                                             .preference = OP_FOLLOWS,
@@ -542,7 +539,7 @@ const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
                                             .n_outputs = N_OF,
                                             .infer = infer_backward,
                                             .infers_symbols = true,
-                                            .kernels = backward_kernels,
+                                            KERNELS(&native_backward),
                                             .spec = spec_backward};
 
 /* ---- public ---- */

@@ -362,15 +362,12 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
 
 static const kernel_t native_backward = {
     .name = "native", .prepare = prepare_backward, .run = run_backward};
-static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
 
 static void pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[X], call->out_grad[0]};
     call->in_grad[X] = emit_op(call->emitter, &op_def_lrn_backward, call->attrs, 2, in);
 }
-
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X};
 
 /* ---- definitions ---- */
 
@@ -383,7 +380,7 @@ const opdef_t op_def_lrn = {.name = "lrn",
                             .infers_symbols = true,
                             .kernels = kernels,
                             .spec = spec,
-                            .gradient = &gradient};
+                            GRADIENT(.pass = pass, .reads_in = 1u << X)};
 
 const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
                                      .preference = OP_FOLLOWS,
@@ -392,7 +389,7 @@ const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
                                      .n_outputs = 1,
                                      .infer = infer_backward,
                                      .infers_symbols = true,
-                                     .kernels = backward_kernels,
+                                     KERNELS(&native_backward),
                                      .spec = spec_backward};
 
 /* ---- public ---- */

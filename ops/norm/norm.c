@@ -354,7 +354,6 @@ static const kernel_t native_batch = {.name = "native",
                                       .prepare = prepare_batch_native,
                                       .run = run_batch_native,
                                       .flags = KERNEL_FUSES_POST_OPS};
-static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
 
 /* ---- our own layer and rms norm ----
  *
@@ -430,8 +429,6 @@ static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, voi
 
 static const kernel_t native_layer = {
     .name = "native", .prepare = prepare_layer_native, .run = run_layer_native};
-static const kernel_t *const layer_kernels[] = {&onednn_layer, &native_layer, NULL};
-static const kernel_t *const rms_kernels[] = {&native_layer, NULL};
 
 /* ---- gradients of batch norm with given statistics ---- */
 
@@ -480,22 +477,20 @@ static void pass_batch(const gradient_call_t *call)
     call->in_grad[VAR] = emit_cast(e, emit_mul(e, part, -0.5), emit_info(e, call->in[VAR])->dtype);
 }
 
-static const gradient_t gradient_batch = {
-    .pass = pass_batch, .reads_in = 1u << X | 1u << WEIGHT | 1u << MEAN | 1u << VAR};
-
 /* ---- definitions ---- */
 
-const opdef_t op_def_batch_norm = {.name = "batch_norm",
-                                   .preference = OP_FOLLOWS,
-                                   .traits = TRAIT_POST_OPS | TRAIT_POST_FUNCTIONS | TRAIT_BATCHED,
-                                   .attrs = {sizeof(batch_attrs_t), 2, batch_fields},
-                                   OPERANDS(operands),
-                                   .n_outputs = 1,
-                                   .infer = infer_batch,
-                                   .infers_symbols = true,
-                                   .kernels = batch_kernels,
-                                   .spec = spec_batch,
-                                   .gradient = &gradient_batch};
+const opdef_t op_def_batch_norm = {
+    .name = "batch_norm",
+    .preference = OP_FOLLOWS,
+    .traits = TRAIT_POST_OPS | TRAIT_POST_FUNCTIONS | TRAIT_BATCHED,
+    .attrs = {sizeof(batch_attrs_t), 2, batch_fields},
+    OPERANDS(operands),
+    .n_outputs = 1,
+    .infer = infer_batch,
+    .infers_symbols = true,
+    KERNELS(&onednn_batch, &native_batch),
+    .spec = spec_batch,
+    GRADIENT(.pass = pass_batch, .reads_in = 1u << X | 1u << WEIGHT | 1u << MEAN | 1u << VAR)};
 
 const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .variant = VARIANT_layer_norm,
@@ -506,7 +501,7 @@ const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .n_outputs = 1,
                                    .infer = infer_layer,
                                    .infers_symbols = true,
-                                   .kernels = layer_kernels,
+                                   KERNELS(&onednn_layer, &native_layer),
                                    .spec = spec_layer,
                                    .gradient = &layer_norm_gradient};
 
@@ -519,7 +514,7 @@ const opdef_t op_def_rms_norm = {.name = "rms_norm",
                                  .n_outputs = 1,
                                  .infer = infer_layer,
                                  .infers_symbols = true,
-                                 .kernels = rms_kernels,
+                                 KERNELS(&native_layer),
                                  .spec = spec_layer,
                                  .gradient = &rms_norm_gradient};
 

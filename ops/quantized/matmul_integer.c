@@ -408,7 +408,6 @@ static const kernel_t native = {.name = "native",
                                 .run = run_native,
                                 .flags = KERNEL_IS_STORED,
                                 .pack = pack};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- definition ---- */
 
@@ -418,7 +417,7 @@ const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
                                        .n_outputs = 1,
                                        .infer = infer,
                                        .infers_symbols = true,
-                                       .kernels = kernels,
+                                       KERNELS(&onednn, &native),
                                        .spec = spec,
                                        .flops = product_flops};
 

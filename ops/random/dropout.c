@@ -30,7 +30,6 @@ static status_t run_seed(context_t *ctx, const prepared_t *prepared, void *const
 
 static const kernel_t seed_native = {
     .name = "native", .prepare = ops_prepare_dense, .run = run_seed};
-static const kernel_t *const seed_kernels[] = {&seed_native, NULL};
 
 /* There is no specification, because it would depend on the state of the generator. */
 const opdef_t op_def_draw_seed = {.name = "draw_seed",
@@ -39,7 +38,7 @@ const opdef_t op_def_draw_seed = {.name = "draw_seed",
                                   .n_outputs = 1,
                                   .infer = infer_seed,
                                   .infers_symbols = true,
-                                  .kernels = seed_kernels,
+                                  KERNELS(&seed_native),
                                   .gradient = &gradient_zero};
 
 /* ---- dropout_by: attributes ---- */
@@ -225,8 +224,6 @@ static void dropout_pass(const gradient_call_t *call)
     call->in_grad[X] = emit_op(call->emitter, &op_def_dropout_by, call->attrs, 2, in);
 }
 
-static const gradient_t gradient = {.pass = dropout_pass, .reads_in = 1u << SEED};
-
 /* ---- definition ---- */
 
 const opdef_t op_def_dropout_by = {.name = "dropout_by",
@@ -238,7 +235,7 @@ const opdef_t op_def_dropout_by = {.name = "dropout_by",
                                    .infers_symbols = true,
                                    .kernels = kernels,
                                    .spec = dropout_spec,
-                                   .gradient = &gradient};
+                                   GRADIENT(.pass = dropout_pass, .reads_in = 1u << SEED)};
 
 /* ---- public ---- */
 

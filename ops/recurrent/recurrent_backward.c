@@ -97,8 +97,6 @@ const gradient_t recurrent_gradient = {.pass = pass,
 
 /* ---- definitions ---- */
 
-static const kernel_t *const kernels[] = {&recurrent_backward_native, NULL};
-
 #define DEFINE(op, which, its_operands, n_results)                                                 \
     const opdef_t op_def_##op##_backward = {                                                       \
         .name = #op "_backward",                                                                   \
@@ -112,7 +110,7 @@ static const kernel_t *const kernels[] = {&recurrent_backward_native, NULL};
         .n_outputs = n_results,                                                                    \
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \
-        .kernels = kernels,                                                                        \
+        KERNELS(&recurrent_backward_native),                                                       \
         .cancels = 1.0, /* as for the layer, see recurrent.c */                                    \
         .spec = recurrent_backward_spec}
 

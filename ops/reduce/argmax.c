@@ -141,7 +141,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* `<4` limits x to few different numbers, so that the first and the last of equal elements
  * differ. */
@@ -157,7 +156,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \
-                                 .kernels = kernels,                                               \
+                                 KERNELS(&native),                                                 \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_zero}
 

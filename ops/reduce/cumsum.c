@@ -164,7 +164,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
@@ -298,7 +297,6 @@ static const kernel_t backward_native = {.name = "native",
                                          .prepare = prepare_backward,
                                          .run = run_backward,
                                          .flags = KERNEL_NEEDS_ELEMENTS};
-static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
 
 #define DEFINE(op, which)                                                                          \
     const opdef_t op_def_##op = {.name = #op,                                                      \
@@ -309,7 +307,7 @@ static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \
-                                 .kernels = kernels,                                               \
+                                 KERNELS(&native),                                                 \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_##op}
 DEFINE(cumsum, CUMSUM);
@@ -322,7 +320,7 @@ const opdef_t op_def_cumprod_backward = {.name = "cumprod_backward",
                                          .n_outputs = 1,
                                          .infer = infer_backward,
                                          .infers_symbols = true,
-                                         .kernels = backward_kernels,
+                                         KERNELS(&backward_native),
                                          .spec = spec_backward};
 
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)

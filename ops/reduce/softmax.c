@@ -221,7 +221,6 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
 
 static const kernel_t native_backward = {
     .name = "native", .prepare = prepare_backward, .run = run_backward};
-static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
 
 static void pass(const gradient_call_t *call)
 {
@@ -229,8 +228,6 @@ static void pass(const gradient_call_t *call)
     const value_t in[] = {call->out[0], call->out_grad[0]};
     call->in_grad[X] = emit_op(call->emitter, op, call->attrs, 2, in);
 }
-
-static const gradient_t gradient = {.pass = pass, .reads_out = 1};
 
 /* ---- definitions ---- */
 
@@ -246,7 +243,7 @@ static const gradient_t gradient = {.pass = pass, .reads_out = 1};
                                       .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
                                       .cancels = terms,                                            \
-                                      .gradient = &gradient}
+                                      GRADIENT(.pass = pass, .reads_out = 1)}
 
 DEFINE(softmax, either, 0.0);
 /* The sum of exponentials is at least 1, so its logarithm can be near 0. */
@@ -261,7 +258,7 @@ DEFINE(log_softmax, ours, 0.25);
                                             .n_outputs = 1,                                        \
                                             .infer = infer_backward,                               \
                                             .infers_symbols = true,                                \
-                                            .kernels = backward_kernels,                           \
+                                            KERNELS(&native_backward),                             \
                                             .spec = spec_backward}
 
 DEFINE_BACKWARD(softmax);

@@ -336,7 +336,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = reduce_prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
@@ -590,7 +589,6 @@ static const kernel_t backward_native = {.name = "native",
                                          .prepare = prepare_backward,
                                          .run = run_backward,
                                          .flags = KERNEL_NEEDS_ELEMENTS};
-static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
 
 /* ---- definitions ---- */
 
@@ -604,7 +602,7 @@ static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
         .n_outputs = 1,                                                                            \
         .infer = infer,                                                                            \
         .infers_symbols = true,                                                                    \
-        .kernels = kernels,                                                                        \
+        KERNELS(&native),                                                                          \
         .spec = spec,                                                                              \
         .gradient = &(passes)}
 
@@ -625,7 +623,7 @@ const opdef_t op_def_prod_backward = {.name = "prod_backward",
                                       .n_outputs = 1,
                                       .infer = infer_backward,
                                       .infers_symbols = true,
-                                      .kernels = backward_kernels,
+                                      KERNELS(&backward_native),
                                       .spec = spec_backward};
 
 /* ---- public ---- */

@@ -145,7 +145,6 @@ static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const
 }
 
 static const kernel_t copy = {.name = "native", .prepare = ops_prepare_dense, .run = run_copy};
-static const kernel_t *const reshape_kernels[] = {&copy, NULL};
 
 /* `<1` limits the sizes' elements to 0 and negative numbers. */
 
@@ -157,7 +156,7 @@ const opdef_t op_def_reshape_by = {.name = "reshape_by",
                                    .n_outputs = 1,
                                    .infer = infer_reshape_by,
                                    .infers_symbols = true,
-                                   .kernels = reshape_kernels,
+                                   KERNELS(&copy),
                                    .spec = spec_reshape_by,
                                    .gradient = &gradient_reshape,
                                    .fixed = &fixed_reshape};
@@ -226,14 +225,11 @@ static status_t run_expand(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t expanding = {
     .name = "native", .prepare = ops_prepare_dense, .run = run_expand};
-static const kernel_t *const expand_kernels[] = {&expanding, NULL};
 
 static void pass_expand(const gradient_call_t *call)
 {
     call->in_grad[0] = emit_unbroadcast(call->emitter, call->out_grad[0], call->in[0]);
 }
-
-static const gradient_t gradient_expand = {.pass = pass_expand};
 
 const opdef_t op_def_expand_by = {.name = "expand_by",
                                   .preference = OP_DENSE,
@@ -242,9 +238,9 @@ const opdef_t op_def_expand_by = {.name = "expand_by",
                                   .n_outputs = 1,
                                   .infer = infer_expand_by,
                                   .infers_symbols = true,
-                                  .kernels = expand_kernels,
+                                  KERNELS(&expanding),
                                   .spec = spec_expand_by,
-                                  .gradient = &gradient_expand,
+                                  GRADIENT(.pass = pass_expand),
                                   .fixed = &fixed_expand};
 
 /* ---- slice_by ---- */
@@ -406,7 +402,6 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
 }
 
 static const kernel_t slicing = {.name = "native", .prepare = ops_prepare_dense, .run = run_slice};
-static const kernel_t *const slice_kernels[] = {&slicing, NULL};
 
 /* Applies slice_by to the numbers 0, 1, 2, ... The results are the indices of the elements that
  * slice_by read. Adds grad to zeros at these indices. */
@@ -424,8 +419,6 @@ static void pass_slice(const gradient_call_t *call)
     call->in_grad[0] = emit_gather_backward(e, call->out_grad[0], places, dim, x.sizes[dim]);
 }
 
-static const gradient_t gradient_slice = {.pass = pass_slice, .reads_in = 6};
-
 const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .preference = OP_DENSE,
                                  .traits = TRAIT_MEASURES,
@@ -434,9 +427,9 @@ const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .n_outputs = 1,
                                  .infer = infer_slice_by,
                                  .infers_symbols = true,
-                                 .kernels = slice_kernels,
+                                 KERNELS(&slicing),
                                  .spec = spec_slice_by,
-                                 .gradient = &gradient_slice,
+                                 GRADIENT(.pass = pass_slice, .reads_in = 6),
                                  .fixed = &fixed_slice};
 
 /* ---- range ---- */
@@ -517,7 +510,6 @@ static status_t run_range(context_t *ctx, const prepared_t *prepared, void *cons
 }
 
 static const kernel_t counting = {.name = "native", .prepare = ops_prepare_dense, .run = run_range};
-static const kernel_t *const range_kernels[] = {&counting, NULL};
 
 /* `+` makes delta positive, because 0 is invalid. */
 
@@ -528,7 +520,7 @@ const opdef_t op_def_range = {.name = "range",
                               .n_outputs = 1,
                               .infer = infer_range,
                               .infers_symbols = true,
-                              .kernels = range_kernels,
+                              KERNELS(&counting),
                               .spec = spec_range,
                               .gradient = &gradient_zero};
 

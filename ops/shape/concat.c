@@ -340,7 +340,6 @@ static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *cons
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_dense, .run = run_dense};
-static const kernel_t *const kernels[] = {&slabs, &native, NULL};
 
 /* ---- gradients ---- */
 
@@ -359,8 +358,6 @@ static void pass(const gradient_call_t *call)
     }
 }
 
-static const gradient_t gradient = {.pass = pass};
-
 value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t dim)
 {
     const concat_attrs_t attrs = {dim};
@@ -377,9 +374,9 @@ const opdef_t op_def_concat = {.name = "concat",
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,
-                               .kernels = kernels,
+                               KERNELS(&slabs, &native),
                                .spec = spec,
-                               .gradient = &gradient};
+                               GRADIENT(.pass = pass)};
 
 /* ---- public ---- */
 

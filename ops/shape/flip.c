@@ -156,7 +156,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: the inverse operation ---- */
 
@@ -192,7 +191,7 @@ static const gradient_t gradient_roll = {.pass = pass_roll};
                                  .n_outputs = 1,                                                   \
                                  .infer = infer,                                                   \
                                  .infers_symbols = true,                                           \
-                                 .kernels = kernels,                                               \
+                                 KERNELS(&native),                                                 \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_##op}
 DEFINE(flip, FLIP);

@@ -236,7 +236,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ----
  *
@@ -292,8 +291,6 @@ static void pass(const gradient_call_t *call)
                                &attrs, 1, call->out_grad);
 }
 
-static const gradient_t gradient = {.pass = pass};
-
 value_t emit_pad(emitter_t *emitter, value_t x, const int64_t *before, const int64_t *after)
 {
     const int rank = emit_info(emitter, x)->rank;
@@ -313,9 +310,9 @@ const opdef_t op_def_pad = {.name = "pad",
                             .n_outputs = 1,
                             .infer = infer,
                             .infers_symbols = true,
-                            .kernels = kernels,
+                            KERNELS(&native),
                             .spec = spec,
-                            .gradient = &gradient};
+                            GRADIENT(.pass = pass)};
 
 const opdef_t op_def_pad_backward = {.name = "pad_backward",
                                      .preference = OP_FOLLOWS,

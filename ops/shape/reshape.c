@@ -166,7 +166,6 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 }
 
 static const kernel_t view = {.name = "view", .prepare = prepare, .flags = KERNEL_IS_VIEW};
-static const kernel_t *const kernels[] = {&view, NULL};
 
 /* ---- definitions ---- */
 
@@ -179,7 +178,7 @@ static const kernel_t *const kernels[] = {&view, NULL};
                                  .n_outputs = 1,                                                   \
                                  .infer = infer_##op,                                              \
                                  .infers_symbols = true,                                           \
-                                 .kernels = kernels,                                               \
+                                 KERNELS(&view),                                                   \
                                  .spec = spec,                                                     \
                                  .gradient = &gradient_reshape}
 

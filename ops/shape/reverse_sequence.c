@@ -128,7 +128,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* The gradient is grad, reversed in the same way. */
 static void pass(const gradient_call_t *call)
@@ -137,8 +136,6 @@ static void pass(const gradient_call_t *call)
     call->in_grad[0] = emit_op(call->emitter, call->op, call->attrs, 2, in);
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 1u << 1};
-
 const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
                                          .preference = OP_DENSE,
                                          .attrs = {sizeof(reverse_sequence_attrs_t), 2, fields},
@@ -146,9 +143,9 @@ const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
                                          .n_outputs = 1,
                                          .infer = infer,
                                          .infers_symbols = true,
-                                         .kernels = kernels,
+                                         KERNELS(&native),
                                          .spec = spec,
-                                         .gradient = &gradient};
+                                         GRADIENT(.pass = pass, .reads_in = 1u << 1)};
 
 status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *lengths,
                              int64_t batch_dim, int64_t time_dim, tensor_t **out)

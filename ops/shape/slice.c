@@ -336,12 +336,10 @@ static const kernel_t slice_slabs = {
     .name = "slabs", .prepare = prepare_slice_slabs, .run = run_slice_slabs};
 static const kernel_t slice_view = {
     .name = "view", .prepare = prepare_slice, .flags = KERNEL_IS_VIEW};
-static const kernel_t *const slice_kernels[] = {&slice_slabs, &slice_view, NULL};
 static const kernel_t split_slabs = {
     .name = "slabs", .prepare = prepare_split_slabs, .run = run_split_slabs};
 static const kernel_t split_view = {
     .name = "view", .prepare = prepare_split, .flags = KERNEL_IS_VIEW};
-static const kernel_t *const split_kernels[] = {&split_slabs, &split_view, NULL};
 
 /* ---- gradients: slice_backward writes grad into zeros ---- */
 
@@ -418,9 +416,6 @@ static void pass_split(const gradient_call_t *call)
                                    ((const split_attrs_t *)call->attrs)->dim);
 }
 
-static const gradient_t gradient_slice = {.pass = pass_slice};
-static const gradient_t gradient_split = {.pass = pass_split};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_slice = {.name = "slice",
@@ -431,9 +426,9 @@ const opdef_t op_def_slice = {.name = "slice",
                               .n_outputs = 1,
                               .infer = infer_slice,
                               .infers_symbols = true,
-                              .kernels = slice_kernels,
+                              KERNELS(&slice_slabs, &slice_view),
                               .spec = spec_slice,
-                              .gradient = &gradient_slice};
+                              GRADIENT(.pass = pass_slice)};
 
 const opdef_t op_def_slice_backward = {.name = "slice_backward",
                                        .preference = OP_FOLLOWS,
@@ -454,9 +449,9 @@ const opdef_t op_def_split = {.name = "split",
                               .n_outputs = 0,
                               .infer = infer_split,
                               .infers_symbols = true,
-                              .kernels = split_kernels,
+                              KERNELS(&split_slabs, &split_view),
                               .spec = spec_split,
-                              .gradient = &gradient_split};
+                              GRADIENT(.pass = pass_split)};
 
 value_t emit_slice(emitter_t *emitter, value_t x, int64_t dim, int64_t start, int64_t end)
 {

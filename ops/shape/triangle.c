@@ -87,14 +87,11 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 static void pass(const gradient_call_t *call)
 {
     call->in_grad[0] = emit_op(call->emitter, call->op, call->attrs, 1, call->out_grad);
 }
-
-static const gradient_t gradient = {.pass = pass};
 
 #define DEFINE(word, number)                                                                       \
     const opdef_t op_def_##word = {.name = #word,                                                  \
@@ -105,9 +102,9 @@ static const gradient_t gradient = {.pass = pass};
                                    .n_outputs = 1,                                                 \
                                    .infer = infer,                                                 \
                                    .infers_symbols = true,                                         \
-                                   .kernels = kernels,                                             \
+                                   KERNELS(&native),                                               \
                                    .spec = spec,                                                   \
-                                   .gradient = &gradient}
+                                   GRADIENT(.pass = pass)}
 DEFINE(tril, TRIL);
 DEFINE(triu, TRIU);
 

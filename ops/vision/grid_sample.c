@@ -273,15 +273,12 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 static void pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[X], call->in[GRID], call->out_grad[0]};
     emit_op_n(call->emitter, &op_def_grid_sample_backward, call->attrs, 3, in, 2, call->in_grad);
 }
-
-static const gradient_t gradient = {pass, 1 << X | 1 << GRID, 0};
 
 const opdef_t op_def_grid_sample = {.name = "grid_sample",
                                     .preference = OP_DENSE,
@@ -290,9 +287,9 @@ const opdef_t op_def_grid_sample = {.name = "grid_sample",
                                     .n_outputs = 1,
                                     .infer = infer,
                                     .infers_symbols = true,
-                                    .kernels = kernels,
+                                    KERNELS(&native),
                                     .spec = spec,
-                                    .gradient = &gradient};
+                                    GRADIENT(pass, 1 << X | 1 << GRID, 0)};
 
 status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
                         grid_padding_t padding, bool align_corners, tensor_t **out)

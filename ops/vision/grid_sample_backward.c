@@ -282,7 +282,6 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run_native};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_grid_sample_backward = {
     .name = "grid_sample_backward",
@@ -292,5 +291,5 @@ const opdef_t op_def_grid_sample_backward = {
     .n_outputs = 2,
     .infer = infer,
     .infers_symbols = true,
-    .kernels = kernels,
+    KERNELS(&native),
     .spec = spec};

@@ -303,7 +303,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_nms = {.name = "nms",
                             .preference = OP_DENSE,
@@ -314,7 +313,7 @@ const opdef_t op_def_nms = {.name = "nms",
                             .infer = infer,
                             .infers_symbols = true,
 
-                            .kernels = kernels,
+                            KERNELS(&native),
                             .spec = spec,
                             .gradient = &gradient_zero};
 

@@ -566,7 +566,6 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- gradients: resize_backward has the attributes of resize; `sizes` are those of x ---- */
 
@@ -608,8 +607,6 @@ static void pass_back(const gradient_call_t *call)
     call->in_grad[0] = emit_op(call->emitter, &op_def_resize_backward, &attrs, 1, call->out_grad);
 }
 
-static const gradient_t gradient = {.pass = pass_back};
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_resize = {.name = "resize",
@@ -619,9 +616,9 @@ const opdef_t op_def_resize = {.name = "resize",
                                .n_outputs = 1,
                                .infer = infer,
                                .infers_symbols = true,
-                               .kernels = kernels,
+                               KERNELS(&onednn, &native),
                                .spec = spec,
-                               .gradient = &gradient};
+                               GRADIENT(.pass = pass_back)};
 
 const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .preference = OP_FOLLOWS,

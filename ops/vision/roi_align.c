@@ -260,7 +260,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 /* As in torchvision, boxes have no gradient; requesting it is an error. */
 static void pass(const gradient_call_t *call)
@@ -275,8 +274,6 @@ static void pass(const gradient_call_t *call)
                                        in);
 }
 
-static const gradient_t gradient = {pass, 1 << ROI_X | 1 << ROI_BOXES | 1 << ROI_IMAGES, 0};
-
 const opdef_t op_def_roi_align = {.name = "roi_align",
                                   .preference = OP_DENSE,
                                   .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
@@ -284,9 +281,9 @@ const opdef_t op_def_roi_align = {.name = "roi_align",
                                   .n_outputs = 1,
                                   .infer = infer,
                                   .infers_symbols = true,
-                                  .kernels = kernels,
+                                  KERNELS(&native),
                                   .spec = spec,
-                                  .gradient = &gradient};
+                                  GRADIENT(pass, 1 << ROI_X | 1 << ROI_BOXES | 1 << ROI_IMAGES, 0)};
 
 status_t op_roi_align(context_t *ctx, const tensor_t *x, const tensor_t *boxes,
                       const tensor_t *images, const roi_align_attrs_t *attrs, tensor_t **out)

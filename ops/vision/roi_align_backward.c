@@ -214,7 +214,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_roi_align_backward = {
     .name = "roi_align_backward",
@@ -224,5 +223,5 @@ const opdef_t op_def_roi_align_backward = {
     .n_outputs = 1,
     .infer = infer,
     .infers_symbols = true,
-    .kernels = kernels,
+    KERNELS(&native),
     .spec = spec};
