@@ -30,18 +30,20 @@
 #name, kind, true, offsetof(type, name), length, initial, NULL                             \
     }
 
-/* Fields of a definition: an array of operands, pointers to kernels, the members of gradient_t. */
+/* Fields of the definition of an operator that has one output and the functions <op>_infer, which
+ * accepts symbolic sizes, and <op>_spec. */
+#define FUNCTIONS_OF(op)                                                                           \
+    .n_outputs = 1, .infer = op##_infer, .infers_symbols = true, .spec = op##_spec
+
+/* Parts of a definition: an array of operands; pointers to kernels, some of which are defined in
+ * place; the members of gradient_t. */
 #define OPERANDS(array) .n_operands = (int)(sizeof(array) / sizeof *(array)), .operands = array
-#define KERNELS(...)                                                                               \
-    .kernels = (const kernel_t *const[])                                                           \
-    {                                                                                              \
-        __VA_ARGS__, NULL                                                                          \
-    }
-#define GRADIENT(...)                                                                              \
-    .gradient = &(const gradient_t)                                                                \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
+#define KERNELS(...) ((const kernel_t *const[]){__VA_ARGS__, NULL})
+#define KERNEL(its_name, its_prepare, its_run)                                                     \
+    (&(const kernel_t){.name = its_name, .prepare = its_prepare, .run = its_run})
+#define VIEW(its_prepare)                                                                          \
+    (&(const kernel_t){.name = "view", .prepare = its_prepare, .flags = KERNEL_IS_VIEW})
+#define GRADIENT(...) (&(const gradient_t){__VA_ARGS__})
 
 /* Releases an intermediate tensor and removes it from the open scope, which would release it again.
  * NULL is allowed. */

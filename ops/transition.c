@@ -83,15 +83,6 @@ static status_t prepare_reorder(context_t *ctx, const op_call_t *call, prepared_
     return take(call, prepared, &want);
 }
 
-#define KERNELS(op)                                                                                \
-    static const kernel_t op##_view = {                                                            \
-        .name = "view", .prepare = prepare_##op, .flags = KERNEL_IS_VIEW};                         \
-    static const kernel_t *const op##_kernels[] = {&op##_view, NULL}
-
-KERNELS(to_mkldnn);
-KERNELS(to_dense);
-KERNELS(reorder);
-
 /* ---- definitions ---- */
 
 const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
@@ -101,7 +92,7 @@ const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
                                   .n_outputs = 1,
                                   .infer = ops_infer_like,
                                   .infers_symbols = true,
-                                  .kernels = to_mkldnn_kernels,
+                                  .kernels = KERNELS(VIEW(prepare_to_mkldnn)),
                                   .spec = transition_spec,
                                   .gradient = &gradient_same};
 
@@ -112,7 +103,7 @@ const opdef_t op_def_to_dense = {.name = "to_dense",
                                  .n_outputs = 1,
                                  .infer = ops_infer_like,
                                  .infers_symbols = true,
-                                 .kernels = to_dense_kernels,
+                                 .kernels = KERNELS(VIEW(prepare_to_dense)),
                                  .spec = transition_spec,
                                  .gradient = &gradient_same};
 
@@ -123,7 +114,7 @@ const opdef_t op_def_reorder = {.name = "reorder",
                                 OPERANDS(operands),
                                 .n_outputs = 1,
                                 .infer = infer_reorder,
-                                .kernels = reorder_kernels,
+                                .kernels = KERNELS(VIEW(prepare_reorder)),
                                 .spec = transition_spec,
                                 .gradient = &gradient_same};
 

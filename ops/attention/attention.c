@@ -73,7 +73,8 @@ static bool goes_with(const op_call_t *call, dtype_t dtype)
     return dtype == query || (call_has(call, LENGTHS) && query == DTYPE_F32 && dtype == DTYPE_BF16);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t attention_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *query = call->in[QUERY], *key = call->in[KEY], *value = call->in[VALUE];
@@ -156,7 +157,7 @@ static double spec_score(const spec_call_t *call, const int64_t *index, int64_t 
     return sum + mask;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double attention_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *query = call->in[QUERY], *key = call->in[KEY];
@@ -627,10 +628,10 @@ const opdef_t op_def_scaled_dot_product_attention = {
     .n_operands = LENGTHS,
     .operands = operands,
     .n_outputs = 1,
-    .infer = infer,
+    .infer = attention_infer,
     .infers_symbols = true,
     .kernels = kernels,
-    .spec = spec,
+    .spec = attention_spec,
     .flops = flops,
     .gradient = &attention_gradient};
 
@@ -639,10 +640,10 @@ const opdef_t op_def_cached_attention = {.name = "cached_attention",
                                          .attrs = {sizeof(attention_attrs_t), 5, fields},
                                          OPERANDS(operands),
                                          .n_outputs = 1,
-                                         .infer = infer,
+                                         .infer = attention_infer,
                                          .infers_symbols = true,
                                          .kernels = kernels,
-                                         .spec = spec,
+                                         .spec = attention_spec,
                                          .flops = flops};
 
 /* ---- public ---- */

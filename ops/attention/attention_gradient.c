@@ -100,7 +100,7 @@ static value_t hide(const backward_t *b, value_t scores)
 /* With P the softmax weights, dO the gradient of the result and dP = dO V^T, the gradient of the
  * scores is P (dP - sum over keys of P dP). bf16 and f16 are computed in f32, because scores in 16
  * bits have too few digits for exp. */
-static void pass(const gradient_call_t *call)
+static void attention_gradient_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const attention_attrs_t *attrs = call->attrs;
@@ -142,4 +142,4 @@ static void pass(const gradient_call_t *call)
     give(&b, KEY, emit_binary(e, &op_def_matmul, swap_last(e, of_scores), query));
 }
 
-const gradient_t attention_gradient = {.pass = pass, .reads_in = 15};
+const gradient_t attention_gradient = {.pass = attention_gradient_pass, .reads_in = 15};

@@ -34,7 +34,8 @@ static const char *why_not(const op_call_t *call, int64_t n_rows)
     return NULL;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t attention_stream_prepare(context_t *ctx, const op_call_t *call,
+                                         prepared_t *prepared)
 {
     const tensor_info_t *query = call->in[QUERY], *key = call->in[KEY], *value = call->in[VALUE];
     const int rank = query->rank;
@@ -160,8 +161,8 @@ static void join_group(const units_t *units, int64_t group)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t attention_stream_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
 {
     const stream_state_t *state = prepared->state;
     attention_problem_t p;
@@ -180,5 +181,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-const kernel_t attention_stream = {
-    .name = "stream", .prepare = prepare, .run = run, .flags = KERNEL_NEEDS_ELEMENTS};
+const kernel_t attention_stream = {.name = "stream",
+                                   .prepare = attention_stream_prepare,
+                                   .run = attention_stream_run,
+                                   .flags = KERNEL_NEEDS_ELEMENTS};

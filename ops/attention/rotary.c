@@ -37,7 +37,7 @@ static bool has_rows_of(context_t *ctx, const tensor_info_t *table, const tensor
            sizes_equal(ctx, x->rank - 1, x->sizes, n, both);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t rotary_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *cos = call->in[COS], *sin = call->in[SIN];
@@ -58,7 +58,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double rotary_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X], *cos = call->in[COS];
@@ -80,7 +80,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel: each row in f32, or in double for f64 ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t rotary_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
     TRY(accept_rows(call, prepared, X));
@@ -181,8 +181,8 @@ static void turn_rows(void *user, int64_t first, int64_t last, int member)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t rotary_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
 {
     const tensor_info_t *x = &prepared->in[X], *cos = &prepared->in[COS];
     const int64_t length = x->sizes[x->rank - 1], numel = info_numel(x);
@@ -197,7 +197,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {.name = "native", .prepare = rotary_prepare, .run = rotary_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definition ---- */
@@ -207,10 +207,10 @@ const opdef_t op_def_rotary_embedding = {.name = "rotary_embedding",
                                          .attrs = {sizeof(rotary_attrs_t), 1, fields},
                                          OPERANDS(operands),
                                          .n_outputs = 1,
-                                         .infer = infer,
+                                         .infer = rotary_infer,
                                          .infers_symbols = true,
                                          .kernels = kernels,
-                                         .spec = spec};
+                                         .spec = rotary_spec};
 
 /* ---- public ---- */
 

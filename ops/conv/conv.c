@@ -363,7 +363,7 @@ static double amplifies(const void *attrs)
         .spec = conv_spec,                                                                         \
         .flops = ops_flops_of_weight,                                                              \
         .amplifies = amplifies,                                                                    \
-        GRADIENT(.pass = conv_pass, .reads_in = 1u << X | 1u << WEIGHT)}
+        .gradient = GRADIENT(.pass = conv_pass, .reads_in = 1u << X | 1u << WEIGHT)}
 
 DEFINE(1);
 DEFINE(2);

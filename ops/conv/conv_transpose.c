@@ -231,9 +231,6 @@ static status_t conv_transpose_run_native(context_t *ctx, const prepared_t *prep
     return STATUS_OK;
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = conv_transpose_prepare_native, .run = conv_transpose_run_native};
-
 /* ---- gradients: those of a convolution, with x and result exchanged ---- */
 
 /* Crops grad to the size of x: the convolution's result also covers output_padding. */
@@ -303,10 +300,12 @@ static void conv_transpose_pass(const gradient_call_t *call)
         .n_outputs = 1,                                                                            \
         .infer = conv_transpose_infer,                                                             \
         .infers_symbols = true,                                                                    \
-        KERNELS(&conv_transpose_tiling, &onednn, &native),                                         \
+        .kernels = KERNELS(                                                                        \
+            &conv_transpose_tiling, &onednn,                                                       \
+            KERNEL("native", conv_transpose_prepare_native, conv_transpose_run_native)),           \
         .spec = conv_transpose_spec,                                                               \
         .flops = ops_flops_of_transposed,                                                          \
-        GRADIENT(.pass = conv_transpose_pass, .reads_in = 1u << X | 1u << WEIGHT)}
+        .gradient = GRADIENT(.pass = conv_transpose_pass, .reads_in = 1u << X | 1u << WEIGHT)}
 
 DEFINE(1);
 DEFINE(2);

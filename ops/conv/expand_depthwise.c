@@ -395,13 +395,10 @@ static const kernel_t *const kernels[] = {&blocks, &native, NULL};
 
 const opdef_t op_def_expand_depthwise = {
     .name = "expand_depthwise",
+    FUNCTIONS_OF(expand_depthwise),
     .preference = OP_PREFERS,
     .traits = TRAIT_POST_OPS | TRAIT_BATCHED,
     .attrs = {sizeof(expand_depthwise_attrs_t), sizeof fields / sizeof *fields, fields},
     OPERANDS(operands),
-    .n_outputs = 1,
-    .infer = expand_depthwise_infer,
-    .infers_symbols = true,
     .kernels = kernels,
-    .spec = expand_depthwise_spec,
     .flops = expand_depthwise_flops};

@@ -214,30 +214,27 @@ static status_t fold_run_bias(context_t *ctx, const prepared_t *prepared, void *
     return STATUS_OK;
 }
 
-static const kernel_t native_weight = {
-    .name = "native", .prepare = fold_prepare_weight, .run = fold_run_weight};
-static const kernel_t native_bias = {
-    .name = "native", .prepare = fold_prepare_bias, .run = fold_run_bias};
-
 /* ---- definitions ---- */
 
-const opdef_t op_def_fold_weight = {.name = "fold_weight",
-                                    .preference = OP_DENSE,
-                                    .attrs = {sizeof(fold_attrs_t), 3, fields},
-                                    OPERANDS(weight_operands),
-                                    .n_outputs = 1,
-                                    .infer = fold_infer_weight,
-                                    KERNELS(&native_weight),
-                                    .spec = fold_spec_weight};
+const opdef_t op_def_fold_weight = {
+    .name = "fold_weight",
+    .preference = OP_DENSE,
+    .attrs = {sizeof(fold_attrs_t), 3, fields},
+    OPERANDS(weight_operands),
+    .n_outputs = 1,
+    .infer = fold_infer_weight,
+    .kernels = KERNELS(KERNEL("native", fold_prepare_weight, fold_run_weight)),
+    .spec = fold_spec_weight};
 
-const opdef_t op_def_fold_bias = {.name = "fold_bias",
-                                  .preference = OP_DENSE,
-                                  .attrs = {sizeof(fold_attrs_t), 3, fields},
-                                  OPERANDS(bias_operands),
-                                  .n_outputs = 1,
-                                  .infer = fold_infer_bias,
-                                  KERNELS(&native_bias),
-                                  .spec = fold_spec_bias};
+const opdef_t op_def_fold_bias = {
+    .name = "fold_bias",
+    .preference = OP_DENSE,
+    .attrs = {sizeof(fold_attrs_t), 3, fields},
+    OPERANDS(bias_operands),
+    .n_outputs = 1,
+    .infer = fold_infer_bias,
+    .kernels = KERNELS(KERNEL("native", fold_prepare_bias, fold_run_bias)),
+    .spec = fold_spec_bias};
 
 /* ---- public functions ---- */
 

@@ -77,21 +77,16 @@ static status_t binary_backward_prepare_native(context_t *ctx, const op_call_t *
     return STATUS_OK;
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = binary_backward_prepare_native, .run = broadcast_run};
-
 /* ---- definition ---- */
 
-const opdef_t op_def_binary_backward = {.name = "binary_backward",
-                                        .preference = OP_FOLLOWS,
-                                        .traits = TRAIT_ELEMENTWISE,
-                                        .attrs = {sizeof(attrs_t), 1, fields},
-                                        OPERANDS(operands),
-                                        .n_outputs = 1,
-                                        .infer = binary_backward_infer,
-                                        .infers_symbols = true,
-                                        KERNELS(&native),
-                                        .spec = binary_backward_spec};
+const opdef_t op_def_binary_backward = {
+    .name = "binary_backward",
+    FUNCTIONS_OF(binary_backward),
+    .preference = OP_FOLLOWS,
+    .traits = TRAIT_ELEMENTWISE,
+    .attrs = {sizeof(attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", binary_backward_prepare_native, broadcast_run))};
 
 value_t emit_binary_backward(emitter_t *emitter, binary_slope_t function, value_t grad, value_t a,
                              value_t b)

@@ -93,15 +93,12 @@ static void cast_pass(const gradient_call_t *call)
 }
 
 const opdef_t op_def_cast = {.name = "cast",
+                             FUNCTIONS_OF(cast),
                              .preference = OP_FOLLOWS,
                              .attrs = {sizeof(cast_attrs_t), 1, fields},
                              OPERANDS(operands),
-                             .n_outputs = 1,
-                             .infer = cast_infer,
-                             .infers_symbols = true,
                              .kernels = kernels,
-                             .spec = cast_spec,
-                             GRADIENT(.pass = cast_pass)};
+                             .gradient = GRADIENT(.pass = cast_pass)};
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
 {

@@ -64,9 +64,6 @@ static status_t copy_run_native(context_t *ctx, const prepared_t *prepared, void
     return STATUS_OK;
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = copy_prepare_native, .run = copy_run_native};
-
 /* ---- gradients: x is overwritten, so it has no gradient ---- */
 
 static void copy_pass(const gradient_call_t *call)
@@ -78,15 +75,13 @@ static void copy_pass(const gradient_call_t *call)
 
 /* ---- definition ---- */
 
-const opdef_t op_def_copy = {.name = "copy",
-                             .preference = OP_DENSE,
-                             OPERANDS(operands),
-                             .n_outputs = 1,
-                             .infer = copy_infer,
-                             .infers_symbols = true,
-                             KERNELS(&native),
-                             .spec = copy_spec,
-                             GRADIENT(.pass = copy_pass)};
+const opdef_t op_def_copy = {
+    .name = "copy",
+    FUNCTIONS_OF(copy),
+    .preference = OP_DENSE,
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", copy_prepare_native, copy_run_native)),
+    .gradient = GRADIENT(.pass = copy_pass)};
 
 /* ---- public ---- */
 

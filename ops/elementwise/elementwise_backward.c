@@ -161,15 +161,12 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 /* ---- definition ---- */
 
 const opdef_t op_def_elementwise_backward = {.name = "elementwise_backward",
+                                             FUNCTIONS_OF(elementwise_backward),
                                              .preference = OP_FOLLOWS,
                                              .traits = TRAIT_ELEMENTWISE,
                                              .attrs = {sizeof(attrs_t), 3, fields},
                                              OPERANDS(operands),
-                                             .n_outputs = 1,
-                                             .infer = elementwise_backward_infer,
-                                             .infers_symbols = true,
                                              .kernels = kernels,
-                                             .spec = elementwise_backward_spec,
                                              .cancels = 8.0};
 
 /* ---- gradient rules of the functions ---- */

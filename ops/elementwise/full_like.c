@@ -61,21 +61,16 @@ static status_t full_like_run_native(context_t *ctx, const prepared_t *prepared,
     return STATUS_OK;
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = full_like_prepare_native, .run = full_like_run_native};
-
 /* ---- definition ---- */
 
-const opdef_t op_def_full_like = {.name = "full_like",
-                                  .preference = OP_DENSE,
-                                  .attrs = {sizeof(full_like_attrs_t), 2, fields},
-                                  OPERANDS(operands),
-                                  .n_outputs = 1,
-                                  .infer = full_like_infer,
-                                  .infers_symbols = true,
-                                  KERNELS(&native),
-                                  .spec = full_like_spec,
-                                  .gradient = &gradient_zero};
+const opdef_t op_def_full_like = {
+    .name = "full_like",
+    FUNCTIONS_OF(full_like),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(full_like_attrs_t), 2, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", full_like_prepare_native, full_like_run_native)),
+    .gradient = &gradient_zero};
 
 /* ---- public ---- */
 

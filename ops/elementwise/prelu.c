@@ -163,9 +163,6 @@ static status_t prelu_run_native(context_t *ctx, const prepared_t *prepared, voi
     return STATUS_OK;
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = prelu_prepare_native, .run = prelu_run_native};
-
 /* ---- gradients ---- */
 
 /* Reshapes the weight to broadcast with x: [] for one weight, [K,1,1] for x [N,K,H,W]. */
@@ -201,15 +198,13 @@ static void prelu_pass(const gradient_call_t *call)
 
 /* ---- definition ---- */
 
-const opdef_t op_def_prelu = {.name = "prelu",
-                              .preference = OP_FOLLOWS,
-                              OPERANDS(operands),
-                              .n_outputs = 1,
-                              .infer = prelu_infer,
-                              .infers_symbols = true,
-                              KERNELS(&native),
-                              .spec = prelu_spec,
-                              GRADIENT(.pass = prelu_pass, .reads_in = 1u << X | 1u << WEIGHT)};
+const opdef_t op_def_prelu = {
+    .name = "prelu",
+    FUNCTIONS_OF(prelu),
+    .preference = OP_FOLLOWS,
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", prelu_prepare_native, prelu_run_native)),
+    .gradient = GRADIENT(.pass = prelu_pass, .reads_in = 1u << X | 1u << WEIGHT)};
 
 /* ---- public ---- */
 

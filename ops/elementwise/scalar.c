@@ -25,8 +25,8 @@ static status_t make_number(context_t *ctx, const opdef_t *op, const tensor_t *x
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const opdef_t *op, const tensor_t *x, dtype_t dtype,
-                    double value, int64_t integer, tensor_t **out)
+static status_t scalar_run(context_t *ctx, const opdef_t *op, const tensor_t *x, dtype_t dtype,
+                           double value, int64_t integer, tensor_t **out)
 {
     tensor_t *number = NULL;
     TRY(context_output(ctx, op->name, out));
@@ -50,11 +50,11 @@ static status_t run_in_place(context_t *ctx, const opdef_t *op, tensor_t *x, dty
 #define SCALAR(name)                                                                               \
     status_t op_##name##_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)   \
     {                                                                                              \
-        return run(ctx, &op_def_##name, x, DTYPE_F64, value, 0, out);                              \
+        return scalar_run(ctx, &op_def_##name, x, DTYPE_F64, value, 0, out);                       \
     }                                                                                              \
     status_t op_##name##_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor_t **out) \
     {                                                                                              \
-        return run(ctx, &op_def_##name, x, DTYPE_S64, 0.0, value, out);                            \
+        return scalar_run(ctx, &op_def_##name, x, DTYPE_S64, 0.0, value, out);                     \
     }                                                                                              \
     status_t op_##name##_scalar_(context_t *ctx, tensor_t *x, double value)                        \
     {                                                                                              \

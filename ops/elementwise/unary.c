@@ -48,23 +48,21 @@ static status_t unary_prepare_native(context_t *ctx, const op_call_t *call, prep
                             elementwise_unary(function, isa_best()), NULL, prepared);
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = unary_prepare_native, .run = broadcast_run};
-
 /* ---- definitions ---- */
 
 #define UNARY(op_name, result, takes, op_flags, rule)                                              \
-    const opdef_t op_def_##op_name = {.name = #op_name,                                            \
-                                      .variant = UNARY_##op_name,                                  \
-                                      .preference = FUNCTION_PREFERENCE(result),                   \
-                                      .traits = FUNCTION_TRAITS(op_flags),                         \
-                                      OPERANDS(operands),                                          \
-                                      .n_outputs = 1,                                              \
-                                      .infer = unary_infer,                                        \
-                                      .infers_symbols = true,                                      \
-                                      KERNELS(&native),                                            \
-                                      .spec = unary_spec,                                          \
-                                      .gradient = rule};
+    const opdef_t op_def_##op_name = {                                                             \
+        .name = #op_name,                                                                          \
+        .variant = UNARY_##op_name,                                                                \
+        .preference = FUNCTION_PREFERENCE(result),                                                 \
+        .traits = FUNCTION_TRAITS(op_flags),                                                       \
+        OPERANDS(operands),                                                                        \
+        .n_outputs = 1,                                                                            \
+        .infer = unary_infer,                                                                      \
+        .infers_symbols = true,                                                                    \
+        .kernels = KERNELS(KERNEL("native", unary_prepare_native, broadcast_run)),                 \
+        .spec = unary_spec,                                                                        \
+        .gradient = rule};
 #include "ops/elementwise/unary.def"
 #undef UNARY
 

@@ -60,9 +60,6 @@ static status_t where_prepare_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-static const kernel_t native = {
-    .name = "native", .prepare = where_prepare_native, .run = broadcast_run};
-
 /* ---- gradients: grad for the selected operand, 0 for the other ---- */
 
 static void where_pass(const gradient_call_t *call)
@@ -78,16 +75,14 @@ static void where_pass(const gradient_call_t *call)
 
 /* ---- definition ---- */
 
-const opdef_t op_def_where = {.name = "where",
-                              .preference = OP_DENSE,
-                              .traits = TRAIT_ELEMENTWISE,
-                              OPERANDS(operands),
-                              .n_outputs = 1,
-                              .infer = where_infer,
-                              .infers_symbols = true,
-                              KERNELS(&native),
-                              .spec = where_spec,
-                              GRADIENT(.pass = where_pass, .reads_in = 1u << CONDITION)};
+const opdef_t op_def_where = {
+    .name = "where",
+    FUNCTIONS_OF(where),
+    .preference = OP_DENSE,
+    .traits = TRAIT_ELEMENTWISE,
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", where_prepare_native, broadcast_run)),
+    .gradient = GRADIENT(.pass = where_pass, .reads_in = 1u << CONDITION)};
 
 /* ---- public ---- */
 

@@ -45,7 +45,8 @@ static int64_t count_picked(const tensor_info_t *condition, const void *bytes)
     return n;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t compress_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *condition = call->in[CONDITION];
@@ -79,7 +80,7 @@ static int64_t find_picked(const spec_call_t *call, int64_t left)
     return 0;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double compress_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X];
@@ -100,7 +101,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: first lists the selected slices, then copies them ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t compress_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(ops_prepare_dense(ctx, call, prepared));
     prepared->scratch_bytes = (size_t)(call->in[CONDITION]->sizes[0] + 1) * sizeof(int64_t);
@@ -125,8 +126,8 @@ static void copy_parts(void *user, int64_t first, int64_t last)
                c->bytes);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t compress_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
 {
     const slices_t slices = find_slices(prepared->attrs, &prepared->in[X]);
     const uint8_t *condition = in[CONDITION];
@@ -140,11 +141,9 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 /* ---- gradients: writes grad to the selected slices ---- */
 
-static void pass(const gradient_call_t *call)
+static void compress_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const tensor_info_t x = *emit_info(e, call->in[X]);
@@ -157,18 +156,15 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_reshape_like(e, grad, call->in[X]);
 }
 
-const opdef_t op_def_compress = {.name = "compress",
-                                 .preference = OP_DENSE,
-                                 .traits = TRAIT_MEASURES,
-                                 .attrs = {sizeof(compress_attrs_t), 1, fields},
-                                 OPERANDS(operands),
-                                 .n_outputs = 1,
-                                 .infer = infer,
-                                 .infers_symbols = true,
-
-                                 KERNELS(&native),
-                                 .spec = spec,
-                                 GRADIENT(.pass = pass, .reads_in = 1u << CONDITION)};
+const opdef_t op_def_compress = {
+    .name = "compress",
+    FUNCTIONS_OF(compress),
+    .preference = OP_DENSE,
+    .traits = TRAIT_MEASURES,
+    .attrs = {sizeof(compress_attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", compress_prepare, compress_run)),
+    .gradient = GRADIENT(.pass = compress_pass, .reads_in = 1u << CONDITION)};
 
 status_t op_compress(context_t *ctx, const tensor_t *x, const tensor_t *condition,
                      const int64_t *dim, tensor_t **out)

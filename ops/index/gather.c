@@ -22,7 +22,7 @@ static int find_dim(const void *attrs, int rank)
     return ops_dim(rank, ((const gather_attrs_t *)attrs)->dim);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t gather_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *index = call->in[INDEX];
@@ -44,7 +44,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double gather_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X], *picked = call->in[INDEX];
@@ -104,8 +104,8 @@ static status_t find_rows(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t gather_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X];
@@ -117,8 +117,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                   copy_rows, &copy);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 
 /* ---- rows of a matrix in a grouped format: widens only those ---- */
 
@@ -171,7 +169,7 @@ static const kernel_t grouped = {.name = "grouped",
 
 /* ---- gradients: for each row of x, gather_backward adds the gradients of all its copies ---- */
 
-static void pass(const gradient_call_t *call)
+static void gather_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const tensor_info_t x = *emit_info(e, call->in[X]);
@@ -200,8 +198,8 @@ value_t emit_gather_backward(emitter_t *emitter, value_t grad, value_t index, in
     return emit_op(emitter, &op_def_gather_backward, &attrs, 2, in);
 }
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t gather_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                      tensor_info_t *out)
 {
     (void)out_n;
     const backward_attrs_t *attrs = call->attrs;
@@ -224,7 +222,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     return STATUS_OK;
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double gather_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const backward_attrs_t *attrs = call->attrs;
     const tensor_info_t *taken = call->in[INDEX];
@@ -337,30 +335,23 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     return STATUS_OK;
 }
 
-static const kernel_t backward_native = {
-    .name = "native", .prepare = prepare_backward, .run = run_backward};
+const opdef_t op_def_gather = {
+    .name = "gather",
+    FUNCTIONS_OF(gather),
+    .preference = OP_DENSE,
+    .traits = TRAIT_READS_GROUPED,
+    .attrs = {sizeof(gather_attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(&grouped, KERNEL("native", ops_prepare_dense, gather_run)),
+    .gradient = GRADIENT(.pass = gather_pass, .reads_in = 1u << INDEX)};
 
-const opdef_t op_def_gather = {.name = "gather",
-                               .preference = OP_DENSE,
-                               .traits = TRAIT_READS_GROUPED,
-                               .attrs = {sizeof(gather_attrs_t), 1, fields},
-                               OPERANDS(operands),
-                               .n_outputs = 1,
-                               .infer = infer,
-                               .infers_symbols = true,
-                               KERNELS(&grouped, &native),
-                               .spec = spec,
-                               GRADIENT(.pass = pass, .reads_in = 1u << INDEX)};
-
-const opdef_t op_def_gather_backward = {.name = "gather_backward",
-                                        .preference = OP_DENSE,
-                                        .attrs = {sizeof(backward_attrs_t), 2, backward_fields},
-                                        OPERANDS(backward_operands),
-                                        .n_outputs = 1,
-                                        .infer = infer_backward,
-                                        .infers_symbols = true,
-                                        KERNELS(&backward_native),
-                                        .spec = spec_backward};
+const opdef_t op_def_gather_backward = {
+    .name = "gather_backward",
+    FUNCTIONS_OF(gather_backward),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(backward_attrs_t), 2, backward_fields},
+    OPERANDS(backward_operands),
+    .kernels = KERNELS(KERNEL("native", prepare_backward, run_backward))};
 
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out)

@@ -21,7 +21,8 @@ static int find_dim(const void *attrs, int rank)
     return ops_dim(rank, ((const gather_elements_attrs_t *)attrs)->dim);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t gather_elements_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                      tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *index = call->in[INDEX];
@@ -36,7 +37,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double gather_elements_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X];
@@ -52,7 +53,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 #define PIECE_ELEMENTS 4096
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t gather_elements_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
@@ -107,8 +108,8 @@ static void take_pieces(void *user, int64_t begin, int64_t end)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t gather_elements_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                    void *const *out, void *scratch)
 {
     const index_shape_t x = index_shape(&prepared->in[X]);
     const index_shape_t index = index_shape(&prepared->in[INDEX]);
@@ -124,11 +125,9 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 /* ---- gradients ---- */
 
-static void pass(const gradient_call_t *call)
+static void gather_elements_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const tensor_info_t x = *emit_info(e, call->in[X]);
@@ -145,16 +144,14 @@ value_t emit_gather_elements(emitter_t *emitter, value_t x, int64_t dim, value_t
     return emit_op(emitter, &op_def_gather_elements, &attrs, 2, in);
 }
 
-const opdef_t op_def_gather_elements = {.name = "gather_elements",
-                                        .preference = OP_DENSE,
-                                        .attrs = {sizeof(gather_elements_attrs_t), 1, fields},
-                                        OPERANDS(operands),
-                                        .n_outputs = 1,
-                                        .infer = infer,
-                                        .infers_symbols = true,
-                                        KERNELS(&native),
-                                        .spec = spec,
-                                        GRADIENT(.pass = pass, .reads_in = 1u << INDEX)};
+const opdef_t op_def_gather_elements = {
+    .name = "gather_elements",
+    FUNCTIONS_OF(gather_elements),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(gather_elements_attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", gather_elements_prepare, gather_elements_run)),
+    .gradient = GRADIENT(.pass = gather_elements_pass, .reads_in = 1u << INDEX)};
 
 status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                             tensor_t **out)

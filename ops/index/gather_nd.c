@@ -17,7 +17,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"index", ROLE_ACTIVATION, false, false}};
 enum { X, INDEX };
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t gather_nd_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *index = call->in[INDEX];
@@ -49,7 +50,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double gather_nd_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X], *tuples = call->in[INDEX];
@@ -75,7 +76,7 @@ static int64_t count_tuples(const tensor_info_t *index)
     return info_numel(index) / index->sizes[index->rank - 1];
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t gather_nd_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     prepared->scratch_bytes = (size_t)count_tuples(call->in[INDEX]) * sizeof(int64_t);
     return ops_prepare_dense(ctx, call, prepared);
@@ -97,8 +98,8 @@ static void copy_rows(void *user, int64_t first, int64_t last)
                c->x + (size_t)(i / c->n_per_batch * c->n_rows + c->places[i]) * c->row, c->row);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t gather_nd_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                              void *const *out, void *scratch)
 {
     const tensor_info_t *x = &prepared->in[X], *index = &prepared->in[INDEX];
     const int first = (int)((const gather_nd_attrs_t *)prepared->attrs)->batch_dims;
@@ -123,8 +124,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 /* ---- gradients ---- */
 
 /* Puts the batch number in front of each tuple: with two batches, [[5], [7]] becomes [[0, 5], [1,
@@ -142,7 +141,7 @@ static value_t with_batches(emitter_t *emitter, value_t index, int batch_dims)
     return emit_concat(emitter, batch_dims + 1, parts, -1);
 }
 
-static void pass(const gradient_call_t *call)
+static void gather_nd_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const tensor_info_t x = *emit_info(e, call->in[X]);
@@ -159,16 +158,14 @@ value_t emit_gather_nd(emitter_t *emitter, value_t x, value_t index)
     return emit_op(emitter, &op_def_gather_nd, &attrs, 2, in);
 }
 
-const opdef_t op_def_gather_nd = {.name = "gather_nd",
-                                  .preference = OP_DENSE,
-                                  .attrs = {sizeof(gather_nd_attrs_t), 1, fields},
-                                  OPERANDS(operands),
-                                  .n_outputs = 1,
-                                  .infer = infer,
-                                  .infers_symbols = true,
-                                  KERNELS(&native),
-                                  .spec = spec,
-                                  GRADIENT(.pass = pass, .reads_in = 1u << INDEX)};
+const opdef_t op_def_gather_nd = {
+    .name = "gather_nd",
+    FUNCTIONS_OF(gather_nd),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(gather_nd_attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", gather_nd_prepare, gather_nd_run)),
+    .gradient = GRADIENT(.pass = gather_nd_pass, .reads_in = 1u << INDEX)};
 
 status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
                       tensor_t **out)

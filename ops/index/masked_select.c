@@ -85,7 +85,8 @@ static int64_t count_picked(const field_t *field, const void *mask)
 
 /* ---- inference and specification ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t masked_select_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                    tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *mask = call->in[MASK];
@@ -105,7 +106,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double masked_select_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     field_t field;
@@ -122,7 +123,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 /* ---- dense kernel: first counts the selected elements of each row ---- */
 
 /* The broadcast shape is stored as the prepared operator's state. */
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t masked_select_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     field_t *field = NULL;
     TRY(ops_prepare_dense(ctx, call, prepared));
@@ -187,8 +188,8 @@ static void pick_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t masked_select_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
     const field_t *field = prepared->state;
     const size_t size = dtype_size(prepared->in[X].dtype);
@@ -200,11 +201,9 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 /* ---- gradients: writes grad where the mask is true ---- */
 
-static void pass(const gradient_call_t *call)
+static void masked_select_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const tensor_info_t x = *emit_info(e, call->in[X]), mask = *emit_info(e, call->in[MASK]);
@@ -220,17 +219,14 @@ static void pass(const gradient_call_t *call)
     call->in_grad[X] = emit_unbroadcast(e, grad, call->in[X]);
 }
 
-const opdef_t op_def_masked_select = {.name = "masked_select",
-                                      .preference = OP_DENSE,
-                                      .traits = TRAIT_MEASURES,
-                                      OPERANDS(operands),
-                                      .n_outputs = 1,
-                                      .infer = infer,
-                                      .infers_symbols = true,
-
-                                      KERNELS(&native),
-                                      .spec = spec,
-                                      GRADIENT(.pass = pass, .reads_in = 1u << MASK)};
+const opdef_t op_def_masked_select = {
+    .name = "masked_select",
+    FUNCTIONS_OF(masked_select),
+    .preference = OP_DENSE,
+    .traits = TRAIT_MEASURES,
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", masked_select_prepare, masked_select_run)),
+    .gradient = GRADIENT(.pass = masked_select_pass, .reads_in = 1u << MASK)};
 
 status_t op_masked_select(context_t *ctx, const tensor_t *x, const tensor_t *mask, tensor_t **out)
 {

@@ -21,7 +21,7 @@ static int64_t count(const tensor_info_t *x, const void *bytes)
     return n;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t nonzero_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)ctx, (void)out_n;
     const tensor_info_t *x = call->in[0];
@@ -31,7 +31,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 }
 
 /* Finds the element with index[0] other nonzero elements before it. */
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double nonzero_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[0];
@@ -42,8 +42,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return -1;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t nonzero_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                            void *const *out, void *scratch)
 {
     (void)ctx, (void)scratch;
     const tensor_info_t *x = &prepared->in[0];
@@ -56,18 +56,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-
-const opdef_t op_def_nonzero = {.name = "nonzero",
-                                .preference = OP_DENSE,
-                                .traits = TRAIT_MEASURES,
-                                OPERANDS(operands),
-                                .n_outputs = 1,
-                                .infer = infer,
-                                .infers_symbols = true,
-                                KERNELS(&native),
-                                .spec = spec,
-                                .gradient = &gradient_zero};
+const opdef_t op_def_nonzero = {
+    .name = "nonzero",
+    FUNCTIONS_OF(nonzero),
+    .preference = OP_DENSE,
+    .traits = TRAIT_MEASURES,
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", ops_prepare_dense, nonzero_run)),
+    .gradient = &gradient_zero};
 
 status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out)
 {

@@ -30,7 +30,7 @@ static scatter_reduction_t find_reduction(const void *attrs)
     return (scatter_reduction_t)((const scatter_attrs_t *)attrs)->reduction;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t scatter_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[SCATTER_X], *index = call->in[SCATTER_INDEX];
@@ -52,7 +52,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double scatter_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *taken = call->in[SCATTER_INDEX];
     const scatter_reduction_t reduction = find_reduction(call->attrs);
@@ -83,7 +83,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 #define PIECE_ELEMENTS 512
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t scatter_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     return index_prepare_scatter(call, prepared, find_reduction(call->attrs),
@@ -154,8 +154,8 @@ static void put_pieces(void *user, int64_t first, int64_t last)
     for (int64_t p = first; p < last; p++) put_piece(put->pieces, put->buffers, p);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t scatter_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                            void *const *out, void *scratch)
 {
     const pieces_t pieces = cut(prepared);
     const int64_t n = info_numel(&prepared->in[SCATTER_INDEX]);
@@ -169,8 +169,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     index_end_scatter(prepared, &buffers, out[0]);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 
 /* ---- gradients ---- */
 
@@ -270,7 +268,7 @@ static void pass_mul(const gradient_call_t *call)
     call->in_grad[SCATTER_X] = emit_binary(e, &op_def_mul, call->out_grad[0], product);
 }
 
-static void pass(const gradient_call_t *call)
+static void scatter_pass(const gradient_call_t *call)
 {
     switch (find_reduction(call->attrs)) {
     case SCATTER_NONE: pass_none(call); return;
@@ -283,16 +281,14 @@ static void pass(const gradient_call_t *call)
     if (call->is_wanted[SCATTER_SRC]) give_src(call, take(call, call->out_grad[0]));
 }
 
-const opdef_t op_def_scatter = {.name = "scatter",
-                                .preference = OP_DENSE,
-                                .attrs = {sizeof(scatter_attrs_t), 2, fields},
-                                OPERANDS(operands),
-                                .n_outputs = 1,
-                                .infer = infer,
-                                .infers_symbols = true,
-                                KERNELS(&native),
-                                .spec = spec,
-                                GRADIENT(.pass = pass, .reads_in = 7, .reads_out = 1)};
+const opdef_t op_def_scatter = {
+    .name = "scatter",
+    FUNCTIONS_OF(scatter),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(scatter_attrs_t), 2, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", scatter_prepare, scatter_run)),
+    .gradient = GRADIENT(.pass = scatter_pass, .reads_in = 7, .reads_out = 1)};
 
 status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                     const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)

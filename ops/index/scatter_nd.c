@@ -34,7 +34,8 @@ static int64_t count_tuples(const tensor_info_t *index)
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t scatter_nd_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                 tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[SCATTER_X], *index = call->in[SCATTER_INDEX];
@@ -71,7 +72,7 @@ static bool points_to(const spec_call_t *call, int64_t *tuple, const int64_t *in
     return true;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double scatter_nd_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *tuples = call->in[SCATTER_INDEX];
     const int last = tuples->rank - 1, depth = find_depth(tuples);
@@ -90,7 +91,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: each thread writes the slices of its own range of x, in order ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t scatter_nd_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     return index_prepare_scatter(call, prepared, find_reduction(call->attrs),
@@ -123,8 +124,8 @@ static void put_shares(void *user, int64_t first, int64_t last)
         put_share(p->buffers, p->n, p->row, s * p->share, (s + 1) * p->share);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t scatter_nd_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                               void *const *out, void *scratch)
 {
     const tensor_info_t *x = &prepared->in[SCATTER_X], *index = &prepared->in[SCATTER_INDEX];
     const int depth = find_depth(index);
@@ -143,8 +144,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     index_end_scatter(prepared, &buffers, out[0]);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 
 /* ---- gradients ---- */
 
@@ -178,7 +177,7 @@ static value_t find_last(const gradient_call_t *call)
     return emit_ints(e, &op_def_reshape, last, src.rank, sizes);
 }
 
-static void pass(const gradient_call_t *call)
+static void scatter_nd_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const scatter_reduction_t reduction = find_reduction(call->attrs);
@@ -202,16 +201,14 @@ static void pass(const gradient_call_t *call)
     call->in_grad[SCATTER_SRC] = of_src;
 }
 
-const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
-                                   .preference = OP_DENSE,
-                                   .attrs = {sizeof(scatter_nd_attrs_t), 1, fields},
-                                   OPERANDS(operands),
-                                   .n_outputs = 1,
-                                   .infer = infer,
-                                   .infers_symbols = true,
-                                   KERNELS(&native),
-                                   .spec = spec,
-                                   GRADIENT(.pass = pass, .reads_in = 1u << SCATTER_INDEX)};
+const opdef_t op_def_scatter_nd = {
+    .name = "scatter_nd",
+    FUNCTIONS_OF(scatter_nd),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(scatter_nd_attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", scatter_nd_prepare, scatter_nd_run)),
+    .gradient = GRADIENT(.pass = scatter_nd_pass, .reads_in = 1u << SCATTER_INDEX)};
 
 status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)

@@ -27,7 +27,8 @@ static int find_dim(const void *attrs, int rank)
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t slice_scatter_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                    tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *src = call->in[SRC], *start = call->in[START];
@@ -59,7 +60,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double slice_scatter_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *src = call->in[SRC];
@@ -73,7 +74,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel: copies rows, which are ranges of the last dimension ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t slice_scatter_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     TRY(accept_plain(call, prepared, X));
@@ -133,8 +134,8 @@ static void copy_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t slice_scatter_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X], *src = &prepared->in[SRC];
@@ -146,19 +147,15 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 /* ---- definition ---- */
 
-const opdef_t op_def_slice_scatter = {.name = "slice_scatter",
-                                      .preference = OP_DENSE,
-                                      .attrs = {sizeof(slice_scatter_attrs_t), 1, fields},
-                                      OPERANDS(operands),
-                                      .n_outputs = 1,
-                                      .infer = infer,
-                                      .infers_symbols = true,
-                                      KERNELS(&native),
-                                      .spec = spec};
+const opdef_t op_def_slice_scatter = {
+    .name = "slice_scatter",
+    FUNCTIONS_OF(slice_scatter),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(slice_scatter_attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", slice_scatter_prepare, slice_scatter_run))};
 
 /* ---- public ---- */
 

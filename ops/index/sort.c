@@ -34,7 +34,7 @@ enum { VALUES, INDICES };
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t sort_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const sort_attrs_t *attrs = call->attrs;
@@ -70,7 +70,7 @@ static bool spec_comes_before(double a, int64_t i, double b, int64_t j, bool des
     return i < j;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double sort_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const sort_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
@@ -97,7 +97,7 @@ typedef struct entry {
     int64_t key, index;
 } entry_t;
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t sort_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     prepared->scratch_bytes = (size_t)info_numel(&call->out[VALUES]) * sizeof(entry_t);
     return ops_prepare_dense(ctx, call, prepared);
@@ -207,8 +207,8 @@ static void sort_lines(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t sort_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch)
 {
     const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[VALUES];
     const bool descending = ((const sort_attrs_t *)prepared->attrs)->descending;
@@ -222,11 +222,9 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 /* ---- gradient of x: zeros, with the values' gradients at their indices ---- */
 
-static void pass(const gradient_call_t *call)
+static void sort_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const tensor_info_t x = *emit_info(e, call->in[X]);
@@ -238,19 +236,19 @@ static void pass(const gradient_call_t *call)
 /* ---- definitions ---- */
 
 #define DEFINE(op, which)                                                                          \
-    const opdef_t op_def_##op = {.name = #op,                                                      \
-                                 .variant = which,                                                 \
-                                 .preference = OP_DENSE,                                           \
-                                 .attrs = {sizeof(sort_attrs_t),                                   \
-                                           (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
-                                           op##_fields},                                           \
-                                 OPERANDS(operands),                                               \
-                                 .n_outputs = 2,                                                   \
-                                 .infer = infer,                                                   \
-                                 .infers_symbols = true,                                           \
-                                 KERNELS(&native),                                                 \
-                                 .spec = spec,                                                     \
-                                 GRADIENT(.pass = pass, .reads_out = 1u << INDICES)}
+    const opdef_t op_def_##op = {                                                                  \
+        .name = #op,                                                                               \
+        .variant = which,                                                                          \
+        .preference = OP_DENSE,                                                                    \
+        .attrs = {sizeof(sort_attrs_t), (int)(sizeof op##_fields / sizeof *(op##_fields)),         \
+                  op##_fields},                                                                    \
+        OPERANDS(operands),                                                                        \
+        .n_outputs = 2,                                                                            \
+        .infer = sort_infer,                                                                       \
+        .infers_symbols = true,                                                                    \
+        .kernels = KERNELS(KERNEL("native", sort_prepare, sort_run)),                              \
+        .spec = sort_spec,                                                                         \
+        .gradient = GRADIENT(.pass = sort_pass, .reads_out = 1u << INDICES)}
 
 DEFINE(sort, SORT);
 DEFINE(topk, TOPK);

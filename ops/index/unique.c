@@ -192,7 +192,7 @@ static status_t count_groups(context_t *ctx, const void *attrs, const tensor_inf
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t unique_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X];
@@ -289,7 +289,7 @@ static int64_t find_first(const spec_call_t *call, const slices_t *slices, int64
     return slice;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double unique_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     const slices_t slices = find_slices(call->attrs, x);
@@ -314,14 +314,14 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t unique_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(ops_prepare_dense(ctx, call, prepared));
     return count_work(ctx, call->in[X], &prepared->scratch_bytes);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t unique_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
 {
     (void)ctx;
     const tensor_info_t *x = &prepared->in[X];
@@ -340,19 +340,17 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 const opdef_t op_def_unique = {.name = "unique",
                                .preference = OP_DENSE,
                                .traits = TRAIT_MEASURES,
                                .attrs = {sizeof(unique_attrs_t), 2, fields},
                                OPERANDS(operands),
                                .n_outputs = N_OUTPUTS,
-                               .infer = infer,
+                               .infer = unique_infer,
                                .infers_symbols = true,
 
-                               KERNELS(&native),
-                               .spec = spec};
+                               .kernels = KERNELS(KERNEL("native", unique_prepare, unique_run)),
+                               .spec = unique_spec};
 
 status_t op_unique(context_t *ctx, const tensor_t *x, const int64_t *dim, bool sorted,
                    tensor_t **out_values, tensor_t **out_indices, tensor_t **out_inverse,

@@ -35,7 +35,7 @@ static bool count_rows(const linear_attrs_t *attrs, const tensor_info_t *x, int6
            shape_numel(x->rank - n_rows, &x->sizes[n_rows], out_features);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t linear_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const linear_attrs_t *attrs = call->attrs;
@@ -70,7 +70,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double linear_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const linear_attrs_t *attrs = call->attrs;
@@ -274,7 +274,7 @@ static value_t flatten(const gradient_call_t *call)
     return emit_ints(call->emitter, &op_def_reshape, call->in[X], 2, sizes);
 }
 
-static void pass(const gradient_call_t *call)
+static void linear_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
@@ -307,18 +307,15 @@ static double amplifies(const void *attrs)
 
 const opdef_t op_def_linear = {
     .name = "linear",
+    FUNCTIONS_OF(linear),
     .preference = OP_PREFERS,
     .traits = TRAIT_POST_OPS,
     .attrs = {sizeof(linear_attrs_t), sizeof fields / sizeof *fields, fields},
     OPERANDS(operands),
-    .n_outputs = 1,
-    .infer = infer,
-    .infers_symbols = true,
     .kernels = kernels,
-    .spec = spec,
     .flops = ops_flops_of_weight,
     .amplifies = amplifies,
-    GRADIENT(.pass = pass, .reads_in = 1u << X | 1u << WEIGHT)};
+    .gradient = GRADIENT(.pass = linear_pass, .reads_in = 1u << X | 1u << WEIGHT)};
 
 /* ---- public ---- */
 

@@ -429,21 +429,17 @@ static status_t run_native_weight(context_t *ctx, const prepared_t *prepared, vo
     return STATUS_OK;
 }
 
-static const kernel_t native_data = {
-    .name = "native", .prepare = prepare_native, .run = run_native_data};
-static const kernel_t native_weight = {
-    .name = "native", .prepare = prepare_native, .run = run_native_weight};
-
 /* ---- definitions ---- */
 
-const opdef_t op_def_linear_backward_data = {.name = "linear_backward_data",
-                                             .preference = OP_PREFERS,
-                                             OPERANDS(data_operands),
-                                             .n_outputs = 1,
-                                             .infer = infer_data,
-                                             .infers_symbols = true,
-                                             KERNELS(&rows_data, &onednn_data, &native_data),
-                                             .spec = spec_data};
+const opdef_t op_def_linear_backward_data = {
+    .name = "linear_backward_data",
+    .preference = OP_PREFERS,
+    OPERANDS(data_operands),
+    .n_outputs = 1,
+    .infer = infer_data,
+    .infers_symbols = true,
+    .kernels = KERNELS(&rows_data, &onednn_data, KERNEL("native", prepare_native, run_native_data)),
+    .spec = spec_data};
 
 const opdef_t op_def_linear_backward_weight = {
     .name = "linear_backward_weight",
@@ -453,5 +449,6 @@ const opdef_t op_def_linear_backward_weight = {
     .n_outputs = 0,
     .infer = infer_weight,
     .infers_symbols = true,
-    KERNELS(&rows_weight, &onednn_weight, &native_weight),
+    .kernels = KERNELS(&rows_weight, &onednn_weight,
+                       KERNEL("native", prepare_native, run_native_weight)),
     .spec = spec_weight};

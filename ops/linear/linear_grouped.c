@@ -38,7 +38,7 @@ static int64_t count_rows(const prepared_t *prepared)
     return info_numel(&prepared->out[0]) / prepared->in[WEIGHT].sizes[0];
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t linear_grouped_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(check(call, prepared));
     TRY(accept_plain(call, prepared, X));
@@ -57,8 +57,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t linear_grouped_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                   void *const *out, void *scratch)
 {
     const grouped_t grouped = describe(prepared);
     const linear_finish_t finish = linear_find_finish(prepared, in);
@@ -79,7 +79,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t linear_grouped = {.name = "grouped",
-                                 .prepare = prepare,
-                                 .run = run,
+                                 .prepare = linear_grouped_prepare,
+                                 .run = linear_grouped_run,
                                  .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                           KERNEL_COMPETES};

@@ -106,7 +106,7 @@ static double estimate(const context_t *ctx, const tensor_info_t *weight, const 
                                 (double)info_bytes(weight) / READ_SHARE);
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t linear_product_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     int64_t n_rows = 0;
     TRY(prepare_rows(ctx, call, prepared, &n_rows));
@@ -180,8 +180,8 @@ linear_finish_t linear_find_finish(const prepared_t *prepared, void *const *in)
     return finish;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t linear_product_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                   void *const *out, void *scratch)
 {
     const tensor_info_t *weight = &prepared->in[WEIGHT];
     const int64_t features = weight->sizes[1], outputs = weight->sizes[0];
@@ -221,8 +221,8 @@ static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *c
 }
 
 const kernel_t linear_product = {.name = "product",
-                                 .prepare = prepare,
-                                 .run = run,
+                                 .prepare = linear_product_prepare,
+                                 .run = linear_product_run,
                                  .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                           KERNEL_COMPETES};
 const kernel_t linear_strassen = {.name = "strassen",

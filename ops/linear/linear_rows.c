@@ -65,7 +65,7 @@ static int64_t padded_rows(int64_t rows)
     return (rows + lanes - 1) / lanes * lanes;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t linear_rows_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X], *weight = &prepared->in[WEIGHT];
     const int64_t outputs = call->in[WEIGHT]->sizes[0], features = call->in[WEIGHT]->sizes[1];
@@ -94,8 +94,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t linear_rows_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     const post_rest_t all = {&((const linear_attrs_t *)prepared->kernel_attrs)->post, 0};
     const tensor_info_t *weight = &prepared->in[WEIGHT];
@@ -113,7 +113,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t linear_rows = {.name = "rows",
-                              .prepare = prepare,
-                              .run = run,
+                              .prepare = linear_rows_prepare,
+                              .run = linear_rows_run,
                               .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
                                        KERNEL_COMPETES};

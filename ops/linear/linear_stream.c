@@ -164,7 +164,7 @@ static size_t converted_elements(const prepared_t *prepared, const shape_t *shap
     return (size_t)(n + shape->outputs);
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t linear_stream_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const shape_t shape = shape_of(call);
     format_t order;
@@ -213,8 +213,8 @@ static stream_weight_t elements_of(const tensor_info_t *weight)
     return weight->dtype == DTYPE_BF16 ? STREAM_BF16 : STREAM_F32;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t linear_stream_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
     const tensor_info_t *weight = &prepared->in[WEIGHT], *result = &prepared->out[0];
     stream_t stream = {.n_outputs = weight->sizes[0],
@@ -238,6 +238,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 }
 
 const kernel_t linear_stream = {.name = "stream",
-                                .prepare = prepare,
-                                .run = run,
+                                .prepare = linear_stream_prepare,
+                                .run = linear_stream_run,
                                 .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES};

@@ -67,7 +67,7 @@ status_t product_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, ten
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t matmul_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *a = call->in[A], *b = call->in[B];
@@ -90,7 +90,7 @@ void product_at(const product_t *p, const tensor_info_t *a, const tensor_info_t 
     if (b->rank > 1) at_b[b->rank - 1] = index[rank - 1];
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double matmul_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *a = call->in[A], *b = call->in[B];
@@ -359,8 +359,6 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-
 /* ---- gradients: grad b^T for a, a^T grad for b ---- */
 
 static value_t transpose(emitter_t *emitter, value_t x)
@@ -387,7 +385,7 @@ static value_t as_matrices(emitter_t *emitter, value_t x, int n_batch, const int
     return emit_ints(emitter, &op_def_reshape, x, n_batch + 2, sizes);
 }
 
-static void pass(const gradient_call_t *call)
+static void matmul_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     value_t a = call->in[A], b = call->in[B], grad = call->out_grad[0];
@@ -413,18 +411,16 @@ static void pass(const gradient_call_t *call)
 
 /* ---- definition ---- */
 
-const opdef_t op_def_matmul = {.name = "matmul",
-                               .preference = OP_FOLLOWS,
-                               .traits = TRAIT_POST_OPS,
-                               .attrs = {sizeof(matmul_attrs_t), 1, fields},
-                               OPERANDS(operands),
-                               .n_outputs = 1,
-                               .infer = infer,
-                               .infers_symbols = true,
-                               KERNELS(&onednn, &strided, &native),
-                               .spec = spec,
-                               .flops = product_flops,
-                               GRADIENT(.pass = pass, .reads_in = 1u << A | 1u << B)};
+const opdef_t op_def_matmul = {
+    .name = "matmul",
+    FUNCTIONS_OF(matmul),
+    .preference = OP_FOLLOWS,
+    .traits = TRAIT_POST_OPS,
+    .attrs = {sizeof(matmul_attrs_t), 1, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(&onednn, &strided, KERNEL("native", prepare_native, run_native)),
+    .flops = product_flops,
+    .gradient = GRADIENT(.pass = matmul_pass, .reads_in = 1u << A | 1u << B)};
 
 /* ---- public ---- */
 

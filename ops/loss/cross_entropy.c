@@ -532,8 +532,6 @@ static status_t cross_entropy_run_backward(context_t *ctx, const prepared_t *pre
 
 static const kernel_t native = {
     .name = "native", .prepare = cross_entropy_prepare, .run = cross_entropy_run};
-static const kernel_t native_backward = {
-    .name = "native", .prepare = cross_entropy_prepare, .run = cross_entropy_run_backward};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradient ---- */
@@ -587,7 +585,7 @@ static const gradient_t gradient_nll_loss = {.pass = pass_nll_loss, .reads_in = 
         .n_outputs = 1,                                                                            \
         .infer = cross_entropy_infer_backward,                                                     \
         .infers_symbols = true,                                                                    \
-        KERNELS(&native_backward),                                                                 \
+        .kernels = KERNELS(KERNEL("native", cross_entropy_prepare, cross_entropy_run_backward)),   \
         .spec = cross_entropy_spec_backward,                                                       \
         .cancels = 1.0}
 

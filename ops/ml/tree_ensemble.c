@@ -32,7 +32,8 @@ static bool is_float(dtype_t dtype)
     return dtype == DTYPE_F32 || dtype == DTYPE_F64;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t tree_ensemble_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                    tensor_info_t *out)
 {
     (void)out_n;
     static const int ranks[N_OPERANDS] = {2, 1, 1, 1, 2, 2, 1, 2};
@@ -78,7 +79,7 @@ static double join(int aggregate, double a, double b)
     return (aggregate == TREE_MIN) == (b < a) ? b : a;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double tree_ensemble_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const int aggregate = ((const tree_ensemble_attrs_t *)call->attrs)->aggregate;
@@ -181,8 +182,8 @@ static void walk_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t tree_ensemble_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *infos = prepared->in;
@@ -214,18 +215,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-
-const opdef_t op_def_tree_ensemble = {.name = "tree_ensemble",
-                                      .preference = OP_DENSE,
-                                      .attrs = {sizeof(tree_ensemble_attrs_t), 1, fields},
-                                      .n_operands = N_OPERANDS,
-                                      .operands = operands,
-                                      .n_outputs = 1,
-                                      .infer = infer,
-                                      .infers_symbols = true,
-                                      KERNELS(&native),
-                                      .spec = spec};
+const opdef_t op_def_tree_ensemble = {
+    .name = "tree_ensemble",
+    FUNCTIONS_OF(tree_ensemble),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(tree_ensemble_attrs_t), 1, fields},
+    .n_operands = N_OPERANDS,
+    .operands = operands,
+    .kernels = KERNELS(KERNEL("native", ops_prepare_dense, tree_ensemble_run))};
 
 status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,
                           tree_aggregate_t aggregate, tensor_t **out)

@@ -82,8 +82,8 @@ static status_t infer_forward(context_t *ctx, const op_call_t *call, int *out_n,
     return STATUS_OK;
 }
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t batch_norm_training_backward_infer(context_t *ctx, const op_call_t *call,
+                                                   int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
@@ -149,7 +149,8 @@ static double spec_passed(const spec_call_t *call, const int64_t *index, double 
     return value <= 0.0 || (activation == ACTIVATION_RELU6 && value >= 6.0) ? 0.0 : g;
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double batch_norm_training_backward_spec(const spec_call_t *call, int output,
+                                                const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     const int64_t *channel = output == GRAD_X ? &index[1] : index;
@@ -216,7 +217,8 @@ static format_t choose_format(const op_call_t *call, int operand)
     return fits ? tag : format_plain(info->rank);
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t batch_norm_training_prepare(context_t *ctx, const op_call_t *call,
+                                            prepared_t *prepared)
 {
     const format_t format = choose_format(call, X);
     const bool is_backward = call->op->n_operands > GRAD;
@@ -446,8 +448,10 @@ static status_t run_forward(context_t *ctx, const prepared_t *prepared, void *co
     return STATUS_OK;
 }
 
-static const kernel_t forward = {
-    .name = "native", .prepare = prepare, .run = run_forward, .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t forward = {.name = "native",
+                                 .prepare = batch_norm_training_prepare,
+                                 .run = run_forward,
+                                 .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- backward ---- */
 
@@ -543,8 +547,10 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     return STATUS_OK;
 }
 
-static const kernel_t backward = {
-    .name = "native", .prepare = prepare, .run = run_backward, .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t backward = {.name = "native",
+                                  .prepare = batch_norm_training_prepare,
+                                  .run = run_backward,
+                                  .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- gradients ---- */
 
@@ -583,7 +589,7 @@ static value_t pass_statistics(const gradient_call_t *call)
     return emit_cast(e, way, emit_info(e, call->in[X])->dtype);
 }
 
-static void pass(const gradient_call_t *call)
+static void batch_norm_training_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     value_t grads[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
@@ -611,20 +617,21 @@ const opdef_t op_def_batch_norm_training = {
     .n_outputs = 3,
     .infer = infer_forward,
     .infers_symbols = true,
-    KERNELS(&forward),
+    .kernels = KERNELS(&forward),
     .spec = spec_forward,
-    GRADIENT(.pass = pass, .reads_in = 1u << X | 1u << WEIGHT | 1u << BIAS,
-             .reads_out = 1u << OUT_MEAN | 1u << OUT_VARIANCE)};
+    .gradient = GRADIENT(.pass = batch_norm_training_pass,
+                         .reads_in = 1u << X | 1u << WEIGHT | 1u << BIAS,
+                         .reads_out = 1u << OUT_MEAN | 1u << OUT_VARIANCE)};
 
 const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .preference = OP_FOLLOWS,
                                             .attrs = {sizeof(attrs_t), FIELDS, fields},
                                             OPERANDS(backward_operands),
                                             .n_outputs = 3,
-                                            .infer = infer_backward,
+                                            .infer = batch_norm_training_backward_infer,
                                             .infers_symbols = true,
-                                            KERNELS(&backward),
-                                            .spec = spec_backward};
+                                            .kernels = KERNELS(&backward),
+                                            .spec = batch_norm_training_backward_spec};
 
 /* ---- public ---- */
 

@@ -57,7 +57,8 @@ static status_t check(context_t *ctx, const op_call_t *call, int n_channelwise)
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t group_norm_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                 tensor_info_t *out)
 {
     (void)out_n;
     TRY(check(ctx, call, 2));
@@ -66,8 +67,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 }
 
 /* The gradients of weight and bias are sums over many elements, so they are at least f32. */
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t group_norm_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                          tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
@@ -104,7 +105,7 @@ static double spec_sum(const spec_call_t *call, const int64_t *index, double mea
     return sum;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double group_norm_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     int64_t n = 0;
@@ -150,7 +151,7 @@ static spec_group_t spec_numbers(const spec_call_t *call, const int64_t *index)
     return group;
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double group_norm_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     int64_t at[TENSOR_MAX_RANK] = {0};
@@ -177,7 +178,7 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
  * Sums each channel and combines the sums into means of groups; computes variances in the same way;
  * then computes x * scale[c] + shift[c], both 0 for padded channels. */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t group_norm_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     walk_t walk = {0};
     TRY(walk_follow(call, prepared, true));
@@ -306,8 +307,8 @@ static void apply_pieces(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t group_norm_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                               void *const *out, void *scratch)
 {
     work_t work = {.prepared = prepared, .in = in};
     if (info_numel(&prepared->in[X]) == 0) return STATUS_OK;
@@ -326,7 +327,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {
+    .name = "native", .prepare = group_norm_prepare, .run = group_norm_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ----
@@ -502,12 +504,9 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     return STATUS_OK;
 }
 
-static const kernel_t native_backward = {
-    .name = "native", .prepare = prepare_backward, .run = run_backward};
-
 /* ---- gradient rule ---- */
 
-static void pass(const gradient_call_t *call)
+static void group_norm_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const value_t in[] = {call->in[X], call->in[WEIGHT], call->out_grad[0]};
@@ -521,26 +520,25 @@ static void pass(const gradient_call_t *call)
 
 /* ---- definitions ---- */
 
-const opdef_t op_def_group_norm = {.name = "group_norm",
-                                   .preference = OP_FOLLOWS,
-                                   .attrs = {sizeof(attrs_t), 2, fields},
-                                   OPERANDS(operands),
-                                   .n_outputs = 1,
-                                   .infer = infer,
-                                   .infers_symbols = true,
-                                   .kernels = kernels,
-                                   .spec = spec,
-                                   GRADIENT(.pass = pass, .reads_in = 1u << X | 1u << WEIGHT)};
+const opdef_t op_def_group_norm = {
+    .name = "group_norm",
+    FUNCTIONS_OF(group_norm),
+    .preference = OP_FOLLOWS,
+    .attrs = {sizeof(attrs_t), 2, fields},
+    OPERANDS(operands),
+    .kernels = kernels,
+    .gradient = GRADIENT(.pass = group_norm_pass, .reads_in = 1u << X | 1u << WEIGHT)};
 
-const opdef_t op_def_group_norm_backward = {.name = "group_norm_backward",
-                                            .preference = OP_FOLLOWS,
-                                            .attrs = {sizeof(attrs_t), 2, fields},
-                                            OPERANDS(backward_operands),
-                                            .n_outputs = N_OF,
-                                            .infer = infer_backward,
-                                            .infers_symbols = true,
-                                            KERNELS(&native_backward),
-                                            .spec = spec_backward};
+const opdef_t op_def_group_norm_backward = {
+    .name = "group_norm_backward",
+    .preference = OP_FOLLOWS,
+    .attrs = {sizeof(attrs_t), 2, fields},
+    OPERANDS(backward_operands),
+    .n_outputs = N_OF,
+    .infer = group_norm_backward_infer,
+    .infers_symbols = true,
+    .kernels = KERNELS(KERNEL("native", prepare_backward, run_backward)),
+    .spec = group_norm_backward_spec};
 
 /* ---- public ---- */
 

@@ -39,7 +39,8 @@ static dtype_t dtype_of_sums(dtype_t dtype)
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t layer_norm_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                          tensor_info_t *out)
 {
     const layer_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT], *grad = call->in[GRAD];
@@ -106,7 +107,7 @@ static spec_row_t spec_numbers(const spec_call_t *call, const int64_t *index)
     return row;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double layer_norm_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     const int n_dims = (int)((const layer_attrs_t *)call->attrs)->n_dims;
@@ -191,7 +192,8 @@ static status_t accept_grad(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t layer_norm_backward_prepare(context_t *ctx, const op_call_t *call,
+                                            prepared_t *prepared)
 {
     TRY(accept_plain(call, prepared, X));
     TRY(accept_grad(call, prepared));
@@ -308,8 +310,8 @@ static void run_parts(void *user, int64_t first, int64_t last)
         run_part(parts->work, part, parts->in, parts->out);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t layer_norm_backward_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                        void *const *out, void *scratch)
 {
     if (info_numel(&prepared->out[OF_WEIGHT]) == 0) return STATUS_OK;
     const work_t work = work_of(prepared, scratch);
@@ -325,12 +327,13 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {
+    .name = "native", .prepare = layer_norm_backward_prepare, .run = layer_norm_backward_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradient rules ---- */
 
-static void pass(const gradient_call_t *call, const opdef_t *op, int n_out)
+static void layer_norm_backward_pass(const gradient_call_t *call, const opdef_t *op, int n_out)
 {
     enum { BIAS = 2 };
     emitter_t *e = call->emitter;
@@ -345,12 +348,12 @@ static void pass(const gradient_call_t *call, const opdef_t *op, int n_out)
 
 static void pass_layer_norm(const gradient_call_t *call)
 {
-    pass(call, &op_def_layer_norm_backward, 3);
+    layer_norm_backward_pass(call, &op_def_layer_norm_backward, 3);
 }
 
 static void pass_rms_norm(const gradient_call_t *call)
 {
-    pass(call, &op_def_rms_norm_backward, 2);
+    layer_norm_backward_pass(call, &op_def_rms_norm_backward, 2);
 }
 
 const gradient_t layer_norm_gradient = {.pass = pass_layer_norm,
@@ -370,10 +373,10 @@ const gradient_t rms_norm_gradient = {.pass = pass_rms_norm, .reads_in = 1u << X
         .attrs = {sizeof(layer_attrs_t), LAYER_FIELDS, layer_fields},                              \
         OPERANDS(operands),                                                                        \
         .n_outputs = outputs,                                                                      \
-        .infer = infer,                                                                            \
+        .infer = layer_norm_backward_infer,                                                        \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec}
+        .spec = layer_norm_backward_spec}
 
 DEFINE(layer_norm, 3);
 DEFINE(rms_norm, 2);

@@ -23,7 +23,7 @@ enum { X, GRAD };
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t lrn_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const lrn_t *attrs = call->attrs;
@@ -38,11 +38,11 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t lrn_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                   tensor_info_t *out)
 {
     const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
-    TRY(infer(ctx, call, out_n, out));
+    TRY(lrn_infer(ctx, call, out_n, out));
     REQUIRE(ctx, sizes_are_like(ctx, grad, x), "%s: grad is %s, x is %s, equal ones are needed",
             call->op->name, info_brief(grad), info_brief(x));
     return STATUS_OK;
@@ -63,14 +63,14 @@ static double spec_base(const spec_call_t *call, const int64_t *index)
     return attrs->k + attrs->alpha * sum / (double)attrs->size;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double lrn_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     return spec_at(call, X, index) /
            pow(spec_base(call, index), ((const lrn_t *)call->attrs)->beta);
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double lrn_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const lrn_t *attrs = call->attrs;
@@ -360,10 +360,7 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     return STATUS_OK;
 }
 
-static const kernel_t native_backward = {
-    .name = "native", .prepare = prepare_backward, .run = run_backward};
-
-static void pass(const gradient_call_t *call)
+static void lrn_pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[X], call->out_grad[0]};
     call->in_grad[X] = emit_op(call->emitter, &op_def_lrn_backward, call->attrs, 2, in);
@@ -372,25 +369,20 @@ static void pass(const gradient_call_t *call)
 /* ---- definitions ---- */
 
 const opdef_t op_def_lrn = {.name = "lrn",
+                            FUNCTIONS_OF(lrn),
                             .preference = OP_FOLLOWS,
                             .attrs = {sizeof(lrn_t), 4, fields},
                             OPERANDS(operands),
-                            .n_outputs = 1,
-                            .infer = infer,
-                            .infers_symbols = true,
                             .kernels = kernels,
-                            .spec = spec,
-                            GRADIENT(.pass = pass, .reads_in = 1u << X)};
+                            .gradient = GRADIENT(.pass = lrn_pass, .reads_in = 1u << X)};
 
-const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
-                                     .preference = OP_FOLLOWS,
-                                     .attrs = {sizeof(lrn_t), 4, fields},
-                                     OPERANDS(backward_operands),
-                                     .n_outputs = 1,
-                                     .infer = infer_backward,
-                                     .infers_symbols = true,
-                                     KERNELS(&native_backward),
-                                     .spec = spec_backward};
+const opdef_t op_def_lrn_backward = {
+    .name = "lrn_backward",
+    FUNCTIONS_OF(lrn_backward),
+    .preference = OP_FOLLOWS,
+    .attrs = {sizeof(lrn_t), 4, fields},
+    OPERANDS(backward_operands),
+    .kernels = KERNELS(KERNEL("native", prepare_backward, run_backward))};
 
 /* ---- public ---- */
 

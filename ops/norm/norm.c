@@ -488,9 +488,10 @@ const opdef_t op_def_batch_norm = {
     .n_outputs = 1,
     .infer = infer_batch,
     .infers_symbols = true,
-    KERNELS(&onednn_batch, &native_batch),
+    .kernels = KERNELS(&onednn_batch, &native_batch),
     .spec = spec_batch,
-    GRADIENT(.pass = pass_batch, .reads_in = 1u << X | 1u << WEIGHT | 1u << MEAN | 1u << VAR)};
+    .gradient = GRADIENT(.pass = pass_batch,
+                         .reads_in = 1u << X | 1u << WEIGHT | 1u << MEAN | 1u << VAR)};
 
 const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .variant = VARIANT_layer_norm,
@@ -501,7 +502,7 @@ const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .n_outputs = 1,
                                    .infer = infer_layer,
                                    .infers_symbols = true,
-                                   KERNELS(&onednn_layer, &native_layer),
+                                   .kernels = KERNELS(&onednn_layer, &native_layer),
                                    .spec = spec_layer,
                                    .gradient = &layer_norm_gradient};
 
@@ -514,7 +515,7 @@ const opdef_t op_def_rms_norm = {.name = "rms_norm",
                                  .n_outputs = 1,
                                  .infer = infer_layer,
                                  .infers_symbols = true,
-                                 KERNELS(&native_layer),
+                                 .kernels = KERNELS(&native_layer),
                                  .spec = spec_layer,
                                  .gradient = &rms_norm_gradient};
 

@@ -27,7 +27,8 @@ enum { X, WEIGHT, X_ZERO, WEIGHT_ZERO };
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t conv_integer_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                   tensor_info_t *out)
 {
     (void)out_n;
     const char *op = call->op->name;
@@ -52,7 +53,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double conv_integer_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const conv_attrs_t *attrs = call->attrs;
@@ -636,10 +637,10 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
                   fields_##n##d},                                                                  \
         OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
-        .infer = infer,                                                                            \
+        .infer = conv_integer_infer,                                                               \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec,                                                                              \
+        .spec = conv_integer_spec,                                                                 \
         .flops = ops_flops_of_weight}
 
 DEFINE(1);

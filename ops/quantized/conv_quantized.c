@@ -52,7 +52,8 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int operan
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t conv_quantized_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                     tensor_info_t *out)
 {
     (void)out_n;
     const char *op = call->op->name;
@@ -91,7 +92,7 @@ static double settle(float value, dtype_t dtype)
     return value < (float)high ? nearbyint((double)value) : high;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double conv_quantized_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const conv_quantized_attrs_t *attrs = call->attrs;
@@ -518,10 +519,10 @@ static const kernel_t *const kernels[] = {&onednn, &floats, &native, NULL};
                   fields_##n##d},                                                                  \
         OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
-        .infer = infer,                                                                            \
+        .infer = conv_quantized_infer,                                                             \
         .infers_symbols = true,                                                                    \
         .kernels = kernels,                                                                        \
-        .spec = spec,                                                                              \
+        .spec = conv_quantized_spec,                                                               \
         .flops = ops_flops_of_weight}
 
 DEFINE(1);

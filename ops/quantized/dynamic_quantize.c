@@ -11,7 +11,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 enum { INTEGERS, SCALE, ZERO };
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t dynamic_quantize_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                       tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X];
@@ -49,7 +50,7 @@ static range_t widen(range_t range, float number)
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double dynamic_quantize_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     int64_t at[TENSOR_MAX_RANK] = {0};
@@ -65,7 +66,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t dynamic_quantize_prepare(context_t *ctx, const op_call_t *call,
+                                         prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
@@ -118,8 +120,8 @@ static void quantize_chunks(void *user, int64_t begin, int64_t end)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t dynamic_quantize_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
 {
     (void)scratch;
     const int64_t n = info_numel(&prepared->in[X]),
@@ -133,17 +135,18 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {
+    .name = "native", .prepare = dynamic_quantize_prepare, .run = dynamic_quantize_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_dynamic_quantize = {.name = "dynamic_quantize",
                                          .preference = OP_DENSE,
                                          OPERANDS(operands),
                                          .n_outputs = 3,
-                                         .infer = infer,
+                                         .infer = dynamic_quantize_infer,
                                          .infers_symbols = true,
                                          .kernels = kernels,
-                                         .spec = spec};
+                                         .spec = dynamic_quantize_spec};
 
 status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_integers,
                              tensor_t **out_scale, tensor_t **out_zero)

@@ -66,7 +66,8 @@ static status_t check_weight(context_t *ctx, const op_call_t *call, int operand)
 }
 
 /* Infers results as for an lstm with f32 weights; then checks the integer weights. */
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t lstm_quantized_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                     tensor_info_t *out)
 {
     const tensor_info_t none = {.dtype = DTYPE_NONE};
     const char *unusual = recurrent_unusual(true, call->attrs);
@@ -252,7 +253,7 @@ static bool is_possible(const recurrent_sizes_t *s)
            rows < INT64_MAX / 16 && weights < INT64_MAX / 16;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t lstm_quantized_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
                                                 call->in[RECURRENT_WEIGHT_HH]);
@@ -420,7 +421,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native",
-                                .prepare = prepare,
+                                .prepare = lstm_quantized_prepare,
                                 .run = run_native,
                                 .flags = KERNEL_IS_STORED,
                                 .pack = pack};
@@ -444,7 +445,7 @@ const opdef_t op_def_lstm_quantized = {
     .n_operands = RECURRENT_QUANTIZED_OPERANDS,
     .operands = operands,
     .n_outputs = 3,
-    .infer = infer,
+    .infer = lstm_quantized_infer,
     .infers_symbols = true,
     .kernels = kernels,
     .cancels = 1.0,

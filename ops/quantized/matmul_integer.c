@@ -42,7 +42,8 @@ static status_t check_operand(context_t *ctx, const op_call_t *call, int operand
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t matmul_integer_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                     tensor_info_t *out)
 {
     (void)out_n;
     TRY(product_infer(ctx, call, DTYPE_S32, &out[0]));
@@ -53,7 +54,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double matmul_integer_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *a = call->in[A], *b = call->in[B];
@@ -412,13 +413,10 @@ static const kernel_t native = {.name = "native",
 /* ---- definition ---- */
 
 const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
+                                       FUNCTIONS_OF(matmul_integer),
                                        .preference = OP_DENSE,
                                        OPERANDS(operands),
-                                       .n_outputs = 1,
-                                       .infer = infer,
-                                       .infers_symbols = true,
-                                       KERNELS(&onednn, &native),
-                                       .spec = spec,
+                                       .kernels = KERNELS(&onednn, &native),
                                        .flops = product_flops};
 
 /* ---- public ---- */

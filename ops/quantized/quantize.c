@@ -115,7 +115,8 @@ static dtype_t integer_of(const op_call_t *call)
     return call_has(call, ZERO) ? call->in[ZERO]->dtype : DTYPE_U8;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t quantize_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
 {
     (void)out_n;
     const quantize_attrs_t *attrs = call->attrs;
@@ -191,7 +192,7 @@ typedef struct parameters {
 } parameters_t;
 #define PARAMETER_BYTES (2 * sizeof(float) + 2 * sizeof(int32_t))
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t quantize_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     const quantize_attrs_t *attrs = call->attrs;
@@ -329,8 +330,8 @@ static void convert_lines(void *user, int64_t first, int64_t last)
         convert_line(c->prepared, c->lines, line, c->x, c->parameters, c->out);
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t quantize_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
 {
     const int64_t n = count_parameters(prepared), room = n * count_copies(n);
     const parameters_t parameters = {scratch, (float *)scratch + room,
@@ -346,7 +347,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
+static const kernel_t native = {.name = "native", .prepare = quantize_prepare, .run = quantize_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definitions ---- */
@@ -361,7 +362,7 @@ static const kernel_t *const kernels[] = {&native, NULL};
                                  .n_operands = n,                                                  \
                                  .operands = operands,                                             \
                                  .n_outputs = 1,                                                   \
-                                 .infer = infer,                                                   \
+                                 .infer = quantize_infer,                                          \
                                  .infers_symbols = true,                                           \
                                  .kernels = kernels,                                               \
                                  .spec = spec};

@@ -28,9 +28,6 @@ static status_t run_seed(context_t *ctx, const prepared_t *prepared, void *const
     return STATUS_OK;
 }
 
-static const kernel_t seed_native = {
-    .name = "native", .prepare = ops_prepare_dense, .run = run_seed};
-
 /* There is no specification, because it would depend on the state of the generator. */
 const opdef_t op_def_draw_seed = {.name = "draw_seed",
                                   .preference = OP_DENSE,
@@ -38,7 +35,7 @@ const opdef_t op_def_draw_seed = {.name = "draw_seed",
                                   .n_outputs = 1,
                                   .infer = infer_seed,
                                   .infers_symbols = true,
-                                  KERNELS(&seed_native),
+                                  .kernels = KERNELS(KERNEL("native", ops_prepare_dense, run_seed)),
                                   .gradient = &gradient_zero};
 
 /* ---- dropout_by: attributes ---- */
@@ -226,16 +223,17 @@ static void dropout_pass(const gradient_call_t *call)
 
 /* ---- definition ---- */
 
-const opdef_t op_def_dropout_by = {.name = "dropout_by",
-                                   .preference = OP_FOLLOWS,
-                                   .attrs = {sizeof(attrs_t), 2, fields},
-                                   OPERANDS(operands),
-                                   .n_outputs = 1,
-                                   .infer = dropout_infer,
-                                   .infers_symbols = true,
-                                   .kernels = kernels,
-                                   .spec = dropout_spec,
-                                   GRADIENT(.pass = dropout_pass, .reads_in = 1u << SEED)};
+const opdef_t op_def_dropout_by = {
+    .name = "dropout_by",
+    .preference = OP_FOLLOWS,
+    .attrs = {sizeof(attrs_t), 2, fields},
+    OPERANDS(operands),
+    .n_outputs = 1,
+    .infer = dropout_infer,
+    .infers_symbols = true,
+    .kernels = kernels,
+    .spec = dropout_spec,
+    .gradient = GRADIENT(.pass = dropout_pass, .reads_in = 1u << SEED)};
 
 /* ---- public ---- */
 

@@ -209,14 +209,11 @@ static const kernel_t native = {
 static const kernel_t *const kernels[] = {&native, NULL};
 
 const opdef_t op_def_multinomial = {.name = "multinomial",
+                                    FUNCTIONS_OF(multinomial),
                                     .preference = OP_DENSE,
                                     .attrs = {sizeof(multinomial_attrs_t), 3, fields},
                                     OPERANDS(operands),
-                                    .n_outputs = 1,
-                                    .infer = multinomial_infer,
-                                    .infers_symbols = true,
                                     .kernels = kernels,
-                                    .spec = multinomial_spec,
                                     .gradient = &gradient_zero};
 
 status_t op_multinomial(context_t *ctx, const tensor_t *x, int64_t n_samples, bool replacement,

@@ -52,7 +52,8 @@ static status_t check_grads(context_t *ctx, const op_call_t *call, const tensor_
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t recurrent_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                         tensor_info_t *out)
 {
     tensor_info_t results[3];
     const recurrent_attrs_t *attrs = call->attrs;
@@ -78,7 +79,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- the rule ---- */
 
-static void pass(const gradient_call_t *call)
+static void recurrent_backward_pass(const gradient_call_t *call)
 {
     static const opdef_t *const backward[] = {[RECURRENT_RNN] = &op_def_rnn_backward,
                                               [RECURRENT_GRU] = &op_def_gru_backward,
@@ -92,7 +93,7 @@ static void pass(const gradient_call_t *call)
         if (call->in[operand_of[i]] != VALUE_NONE) call->in_grad[operand_of[i]] = out[i];
 }
 
-const gradient_t recurrent_gradient = {.pass = pass,
+const gradient_t recurrent_gradient = {.pass = recurrent_backward_pass,
                                        .reads_in = ((uint64_t)1 << RECURRENT_N_OPERANDS) - 1};
 
 /* ---- definitions ---- */
@@ -108,9 +109,9 @@ const gradient_t recurrent_gradient = {.pass = pass,
         .n_operands = (int)(sizeof its_operands / sizeof *(its_operands)),                         \
         .operands = its_operands,                                                                  \
         .n_outputs = n_results,                                                                    \
-        .infer = infer,                                                                            \
+        .infer = recurrent_backward_infer,                                                         \
         .infers_symbols = true,                                                                    \
-        KERNELS(&recurrent_backward_native),                                                       \
+        .kernels = KERNELS(&recurrent_backward_native),                                            \
         .cancels = 1.0, /* as for the layer, see recurrent.c */                                    \
         .spec = recurrent_backward_spec}
 

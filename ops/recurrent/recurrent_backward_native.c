@@ -228,7 +228,8 @@ static bool place_blocks(recurrent_cell_t cell, const backward_state_t *state, d
     return true;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t recurrent_backward_native_prepare(context_t *ctx, const op_call_t *call,
+                                                  prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[RECURRENT_X];
     const recurrent_cell_t cell = (recurrent_cell_t)call->op->variant;
@@ -671,8 +672,8 @@ static bool is_vectorised(recurrent_cell_t cell, const recurrent_attrs_t *attrs,
     return !attrs->reset_before;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t recurrent_backward_native_run(context_t *ctx, const prepared_t *prepared,
+                                              void *const *in, void *const *out, void *scratch)
 {
     const opdef_t *op = prepared_op(prepared);
     const backward_state_t *state = prepared_state(prepared);
@@ -705,5 +706,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-const kernel_t recurrent_backward_native = {
-    .name = "native", .prepare = prepare, .run = run, .destroy = destroy};
+const kernel_t recurrent_backward_native = {.name = "native",
+                                            .prepare = recurrent_backward_native_prepare,
+                                            .run = recurrent_backward_native_run,
+                                            .destroy = destroy};

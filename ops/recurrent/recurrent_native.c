@@ -82,7 +82,8 @@ static bool place_blocks(const recurrent_sizes_t *s, dtype_t number, int64_t *ou
            !__builtin_add_overflow(at, bytes, &out_places[N_BLOCKS + 1]);
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t recurrent_native_prepare(context_t *ctx, const op_call_t *call,
+                                         prepared_t *prepared)
 {
     (void)ctx;
     const tensor_info_t *x = call->in[RECURRENT_X];
@@ -302,8 +303,8 @@ static void step_all(context_t *ctx, layer_t *layer, int64_t step)
     layer->blocks[H] = next;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t recurrent_native_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
 {
     layer_t layer;
     TRY(begin(ctx, prepared, in, out, scratch, &layer));
@@ -319,4 +320,5 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-const kernel_t recurrent_native = {.name = "native", .prepare = prepare, .run = run};
+const kernel_t recurrent_native = {
+    .name = "native", .prepare = recurrent_native_prepare, .run = recurrent_native_run};

@@ -220,7 +220,8 @@ static size_t align(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t recurrent_onednn_prepare(context_t *ctx, const op_call_t *call,
+                                         prepared_t *prepared)
 {
     const char *obstacle = find_obstacle(call);
     layer_state_t *state = NULL;
@@ -280,8 +281,8 @@ static void *state_or_zeros(const layer_state_t *state, void *given, char *scrat
     return zeros;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t recurrent_onednn_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
 {
     const layer_state_t *state = prepared_state(prepared);
     const bool is_lstm = state->cell == RECURRENT_LSTM;
@@ -312,8 +313,8 @@ static void destroy(void *state)
 }
 
 const kernel_t recurrent_onednn = {.name = "onednn",
-                                   .prepare = prepare,
-                                   .run = run,
+                                   .prepare = recurrent_onednn_prepare,
+                                   .run = recurrent_onednn_run,
                                    .flags = KERNEL_IS_STORED | KERNEL_NEEDS_ELEMENTS,
                                    .pack = pack,
                                    .destroy = destroy};

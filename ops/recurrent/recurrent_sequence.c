@@ -136,7 +136,8 @@ static status_t prepare_by(context_t *ctx, const op_call_t *call, prepared_t *pr
     return STATUS_OK;
 }
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t recurrent_sequence_prepare(context_t *ctx, const op_call_t *call,
+                                           prepared_t *prepared)
 {
     return prepare_by(ctx, call, prepared, false);
 }
@@ -200,8 +201,8 @@ static status_t run_by(context_t *ctx, const prepared_t *prepared, void *const *
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t recurrent_sequence_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                       void *const *out, void *scratch)
 {
     return run_by(ctx, prepared, in, out, scratch, false);
 }
@@ -213,8 +214,8 @@ static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *c
 }
 
 const kernel_t recurrent_sequence = {.name = "sequence",
-                                     .prepare = prepare,
-                                     .run = run,
+                                     .prepare = recurrent_sequence_prepare,
+                                     .run = recurrent_sequence_run,
                                      .flags = KERNEL_IS_STORED | KERNEL_NEEDS_ELEMENTS,
                                      .pack = pack};
 const kernel_t recurrent_strassen = {.name = "strassen",

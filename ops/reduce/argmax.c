@@ -16,7 +16,7 @@ enum { X };
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t argmax_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X];
@@ -32,7 +32,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* NaN is larger than all numbers for argmax, and smaller for argmin. If elements are equal, returns
  * the first one, or the last one if select_last is set. */
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double argmax_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const double sign = call->op->variant == ARGMAX ? 1.0 : -1.0;
@@ -55,7 +55,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
  *
  * Reads x in chunks and skips those whose largest element does not exceed the best so far. */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t argmax_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     if (call->layout != LAYOUT_MKLDNN) TRY(accept_plain(call, prepared, X));
     return reduce_prepare(ctx, call, prepared);
@@ -129,8 +129,8 @@ static void find_results(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t argmax_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
 {
     (void)scratch;
     results_t results = {.prepared = prepared, .x = in[X], .out = out[0]};
@@ -139,8 +139,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                   find_results, &results);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 
 /* `<4` limits x to few different numbers, so that the first and the last of equal elements
  * differ. */
@@ -154,10 +152,10 @@ static const kernel_t native = {.name = "native", .prepare = prepare, .run = run
                                  .attrs = {sizeof(reduce_attrs_t), 3, fields},                     \
                                  OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
-                                 .infer = infer,                                                   \
+                                 .infer = argmax_infer,                                            \
                                  .infers_symbols = true,                                           \
-                                 KERNELS(&native),                                                 \
-                                 .spec = spec,                                                     \
+                                 .kernels = KERNELS(KERNEL("native", argmax_prepare, argmax_run)), \
+                                 .spec = argmax_spec,                                              \
                                  .gradient = &gradient_zero}
 
 DEFINE(argmax, ARGMAX);

@@ -19,7 +19,7 @@ static int find_dim(const void *attrs, int rank)
     return ops_dim(rank, ((const cumsum_attrs_t *)attrs)->dim);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t cumsum_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[0];
@@ -31,7 +31,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double cumsum_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const cumsum_attrs_t *attrs = call->attrs;
@@ -61,7 +61,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t cumsum_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
@@ -151,8 +151,8 @@ static void add_lines(void *user, int64_t begin, int64_t end)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t cumsum_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
 {
     (void)scratch;
     const int64_t numel = info_numel(&prepared->in[0]);
@@ -162,8 +162,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     threads_share(threads_for(ctx, numel), lines.n > 0 ? numel / lines.n : 0, add_lines, &lines);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 
 /* ---- gradients ---- */
 
@@ -188,19 +186,19 @@ static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, f
                                               {"x", ROLE_ACTIVATION, false, false}};
 enum { GRAD, X };
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t cumsum_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                      tensor_info_t *out)
 {
     const tensor_info_t *grad = call->in[GRAD], *x = call->in[X];
     REQUIRE(ctx, dtype_is_floating(grad->dtype) && sizes_are_like(ctx, grad, x),
             "cumprod_backward: grad is %s, x is %s, equal floating tensors are needed",
             info_brief(grad), info_brief(x));
-    return infer(ctx, call, out_n, out);
+    return cumsum_infer(ctx, call, out_n, out);
 }
 
 /* Sum over all results i that contain x[j]: grad[i] times the product of the result's other
  * elements. */
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double cumsum_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const cumsum_attrs_t *attrs = call->attrs;
@@ -230,7 +228,7 @@ static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared
 {
     const tensor_info_t *x = call->in[X];
     backward_state_t *state = NULL;
-    TRY(prepare(ctx, call, prepared));
+    TRY(cumsum_prepare(ctx, call, prepared));
     TRY(accept_plain(call, prepared, X));
     TRY(context_get_zeroed(ctx, sizeof *state, "cumprod_backward", &state));
     prepared->state = state;
@@ -305,10 +303,10 @@ static const kernel_t backward_native = {.name = "native",
                                  .attrs = {sizeof(cumsum_attrs_t), 3, fields},                     \
                                  OPERANDS(operands),                                               \
                                  .n_outputs = 1,                                                   \
-                                 .infer = infer,                                                   \
+                                 .infer = cumsum_infer,                                            \
                                  .infers_symbols = true,                                           \
-                                 KERNELS(&native),                                                 \
-                                 .spec = spec,                                                     \
+                                 .kernels = KERNELS(KERNEL("native", cumsum_prepare, cumsum_run)), \
+                                 .spec = cumsum_spec,                                              \
                                  .gradient = &gradient_##op}
 DEFINE(cumsum, CUMSUM);
 DEFINE(cumprod, CUMPROD);
@@ -318,10 +316,10 @@ const opdef_t op_def_cumprod_backward = {.name = "cumprod_backward",
                                          .attrs = {sizeof(cumsum_attrs_t), 3, fields},
                                          OPERANDS(backward_operands),
                                          .n_outputs = 1,
-                                         .infer = infer_backward,
+                                         .infer = cumsum_backward_infer,
                                          .infers_symbols = true,
-                                         KERNELS(&backward_native),
-                                         .spec = spec_backward};
+                                         .kernels = KERNELS(&backward_native),
+                                         .spec = cumsum_backward_spec};
 
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
 {

@@ -38,7 +38,7 @@ static int dim_of(const void *attrs, int rank)
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t softmax_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const attrs_t *attrs = call->attrs;
@@ -53,11 +53,11 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t softmax_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                       tensor_info_t *out)
 {
     const tensor_info_t *y = call->in[Y], *grad = call->in[GRAD];
-    TRY(infer(ctx, call, out_n, out));
+    TRY(softmax_infer(ctx, call, out_n, out));
     REQUIRE(ctx, sizes_are_like(ctx, grad, y), "%s: grad is %s, y is %s, equal ones are needed",
             call->op->name, info_brief(grad), info_brief(y));
     return STATUS_OK;
@@ -65,7 +65,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double softmax_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X];
@@ -83,7 +83,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return is_log(call->op) ? difference - log(sum) : exp(difference) / sum;
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double softmax_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *y = call->in[Y];
@@ -219,10 +219,7 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     return STATUS_OK;
 }
 
-static const kernel_t native_backward = {
-    .name = "native", .prepare = prepare_backward, .run = run_backward};
-
-static void pass(const gradient_call_t *call)
+static void softmax_pass(const gradient_call_t *call)
 {
     const opdef_t *op = is_log(call->op) ? &op_def_log_softmax_backward : &op_def_softmax_backward;
     const value_t in[] = {call->out[0], call->out_grad[0]};
@@ -238,28 +235,29 @@ static void pass(const gradient_call_t *call)
                                       .attrs = {sizeof(attrs_t), 1, fields},                       \
                                       OPERANDS(operands),                                          \
                                       .n_outputs = 1,                                              \
-                                      .infer = infer,                                              \
+                                      .infer = softmax_infer,                                      \
                                       .infers_symbols = true,                                      \
                                       .kernels = op_kernels,                                       \
-                                      .spec = spec,                                                \
+                                      .spec = softmax_spec,                                        \
                                       .cancels = terms,                                            \
-                                      GRADIENT(.pass = pass, .reads_out = 1)}
+                                      .gradient = GRADIENT(.pass = softmax_pass, .reads_out = 1)}
 
 DEFINE(softmax, either, 0.0);
 /* The sum of exponentials is at least 1, so its logarithm can be near 0. */
 DEFINE(log_softmax, ours, 0.25);
 
 #define DEFINE_BACKWARD(of)                                                                        \
-    const opdef_t op_def_##of##_backward = {.name = #of "_backward",                               \
-                                            .variant = VARIANT_##of,                               \
-                                            .preference = OP_FOLLOWS,                              \
-                                            .attrs = {sizeof(attrs_t), 1, fields},                 \
-                                            OPERANDS(backward_operands),                           \
-                                            .n_outputs = 1,                                        \
-                                            .infer = infer_backward,                               \
-                                            .infers_symbols = true,                                \
-                                            KERNELS(&native_backward),                             \
-                                            .spec = spec_backward}
+    const opdef_t op_def_##of##_backward = {                                                       \
+        .name = #of "_backward",                                                                   \
+        .variant = VARIANT_##of,                                                                   \
+        .preference = OP_FOLLOWS,                                                                  \
+        .attrs = {sizeof(attrs_t), 1, fields},                                                     \
+        OPERANDS(backward_operands),                                                               \
+        .n_outputs = 1,                                                                            \
+        .infer = softmax_backward_infer,                                                           \
+        .infers_symbols = true,                                                                    \
+        .kernels = KERNELS(KERNEL("native", prepare_backward, run_backward)),                      \
+        .spec = softmax_backward_spec}
 
 DEFINE_BACKWARD(softmax);
 DEFINE_BACKWARD(log_softmax);

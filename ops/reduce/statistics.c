@@ -40,7 +40,8 @@ static bool needs_elements(const op_call_t *call)
     return variant == AMAX || variant == AMIN || (variant == NORM && (p < 0.0 || isinf(p)));
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t statistics_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                 tensor_info_t *out)
 {
     (void)out_n;
     const reduce_attrs_t *attrs = call->attrs;
@@ -114,7 +115,7 @@ static uint64_t integer_of(double element)
     return (uint64_t)integer;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double statistics_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     reduce_spec_t elements;
@@ -324,8 +325,8 @@ static void find_results(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t statistics_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                               void *const *out, void *scratch)
 {
     (void)scratch;
     results_t results = {.prepared = prepared, .x = in[X], .out = out[0]};
@@ -334,8 +335,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                   find_results, &results);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = reduce_prepare, .run = run};
 
 /* ---- gradients ---- */
 
@@ -480,8 +479,8 @@ static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, f
                                               {"x", ROLE_ACTIVATION, false, false}};
 enum { BACKWARD_GRAD, BACKWARD_X };
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t statistics_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                          tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *grad = call->in[BACKWARD_GRAD], *x = call->in[BACKWARD_X];
@@ -505,7 +504,7 @@ static void find_kept(const reduce_attrs_t *attrs, int rank, const int64_t *inde
         if (!gone[d] || attrs->keepdim) out_at[n++] = gone[d] ? 0 : index[d];
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+static double statistics_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[BACKWARD_X];
@@ -600,10 +599,10 @@ static const kernel_t backward_native = {.name = "native",
         .attrs = {sizeof(reduce_attrs_t), (int)(sizeof table / sizeof *(table)), table},           \
         OPERANDS(operands),                                                                        \
         .n_outputs = 1,                                                                            \
-        .infer = infer,                                                                            \
+        .infer = statistics_infer,                                                                 \
         .infers_symbols = true,                                                                    \
-        KERNELS(&native),                                                                          \
-        .spec = spec,                                                                              \
+        .kernels = KERNELS(KERNEL("native", reduce_prepare, statistics_run)),                      \
+        .spec = statistics_spec,                                                                   \
         .gradient = &(passes)}
 
 DEFINE(amax, AMAX, fields, gradient_most);
@@ -621,10 +620,10 @@ const opdef_t op_def_prod_backward = {.name = "prod_backward",
                                       .attrs = {sizeof(reduce_attrs_t), 2, fields},
                                       OPERANDS(backward_operands),
                                       .n_outputs = 1,
-                                      .infer = infer_backward,
+                                      .infer = statistics_backward_infer,
                                       .infers_symbols = true,
-                                      KERNELS(&backward_native),
-                                      .spec = spec_backward};
+                                      .kernels = KERNELS(&backward_native),
+                                      .spec = statistics_backward_spec};
 
 /* ---- public ---- */
 

@@ -144,22 +144,21 @@ static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const
     return STATUS_OK;
 }
 
-static const kernel_t copy = {.name = "native", .prepare = ops_prepare_dense, .run = run_copy};
-
 /* `<1` limits the sizes' elements to 0 and negative numbers. */
 
-const opdef_t op_def_reshape_by = {.name = "reshape_by",
-                                   .preference = OP_DENSE,
-                                   .traits = TRAIT_MEASURES,
-                                   .attrs = {sizeof(reshape_by_attrs_t), 1, reshape_by_fields},
-                                   OPERANDS(sizes_operands),
-                                   .n_outputs = 1,
-                                   .infer = infer_reshape_by,
-                                   .infers_symbols = true,
-                                   KERNELS(&copy),
-                                   .spec = spec_reshape_by,
-                                   .gradient = &gradient_reshape,
-                                   .fixed = &fixed_reshape};
+const opdef_t op_def_reshape_by = {
+    .name = "reshape_by",
+    .preference = OP_DENSE,
+    .traits = TRAIT_MEASURES,
+    .attrs = {sizeof(reshape_by_attrs_t), 1, reshape_by_fields},
+    OPERANDS(sizes_operands),
+    .n_outputs = 1,
+    .infer = infer_reshape_by,
+    .infers_symbols = true,
+    .kernels = KERNELS(KERNEL("native", ops_prepare_dense, run_copy)),
+    .spec = spec_reshape_by,
+    .gradient = &gradient_reshape,
+    .fixed = &fixed_reshape};
 
 /* ---- expand_by ---- */
 
@@ -223,25 +222,23 @@ static status_t run_expand(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t expanding = {
-    .name = "native", .prepare = ops_prepare_dense, .run = run_expand};
-
 static void pass_expand(const gradient_call_t *call)
 {
     call->in_grad[0] = emit_unbroadcast(call->emitter, call->out_grad[0], call->in[0]);
 }
 
-const opdef_t op_def_expand_by = {.name = "expand_by",
-                                  .preference = OP_DENSE,
-                                  .traits = TRAIT_MEASURES,
-                                  OPERANDS(sizes_operands),
-                                  .n_outputs = 1,
-                                  .infer = infer_expand_by,
-                                  .infers_symbols = true,
-                                  KERNELS(&expanding),
-                                  .spec = spec_expand_by,
-                                  GRADIENT(.pass = pass_expand),
-                                  .fixed = &fixed_expand};
+const opdef_t op_def_expand_by = {
+    .name = "expand_by",
+    .preference = OP_DENSE,
+    .traits = TRAIT_MEASURES,
+    OPERANDS(sizes_operands),
+    .n_outputs = 1,
+    .infer = infer_expand_by,
+    .infers_symbols = true,
+    .kernels = KERNELS(KERNEL("native", ops_prepare_dense, run_expand)),
+    .spec = spec_expand_by,
+    .gradient = GRADIENT(.pass = pass_expand),
+    .fixed = &fixed_expand};
 
 /* ---- slice_by ---- */
 
@@ -401,8 +398,6 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t slicing = {.name = "native", .prepare = ops_prepare_dense, .run = run_slice};
-
 /* Applies slice_by to the numbers 0, 1, 2, ... The results are the indices of the elements that
  * slice_by read. Adds grad to zeros at these indices. */
 static void pass_slice(const gradient_call_t *call)
@@ -427,9 +422,9 @@ const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .n_outputs = 1,
                                  .infer = infer_slice_by,
                                  .infers_symbols = true,
-                                 KERNELS(&slicing),
+                                 .kernels = KERNELS(KERNEL("native", ops_prepare_dense, run_slice)),
                                  .spec = spec_slice_by,
-                                 GRADIENT(.pass = pass_slice, .reads_in = 6),
+                                 .gradient = GRADIENT(.pass = pass_slice, .reads_in = 6),
                                  .fixed = &fixed_slice};
 
 /* ---- range ---- */
@@ -509,8 +504,6 @@ static status_t run_range(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t counting = {.name = "native", .prepare = ops_prepare_dense, .run = run_range};
-
 /* `+` makes delta positive, because 0 is invalid. */
 
 const opdef_t op_def_range = {.name = "range",
@@ -520,7 +513,7 @@ const opdef_t op_def_range = {.name = "range",
                               .n_outputs = 1,
                               .infer = infer_range,
                               .infers_symbols = true,
-                              KERNELS(&counting),
+                              .kernels = KERNELS(KERNEL("native", ops_prepare_dense, run_range)),
                               .spec = spec_range,
                               .gradient = &gradient_zero};
 

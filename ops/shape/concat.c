@@ -26,7 +26,7 @@ static int find_dim(const void *attrs, int rank)
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t concat_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *first = call->in[0];
@@ -53,7 +53,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double concat_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     int rank = call->out->rank, dim = find_dim(call->attrs, rank), operand = 0;
@@ -277,8 +277,6 @@ static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t slabs = {.name = "slabs", .prepare = prepare_slabs, .run = run_slabs};
-
 /* ---- dense kernel: copies each input with its own strides ---- */
 
 /* The result is channels last if all inputs are; otherwise row-major. */
@@ -339,11 +337,9 @@ static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_dense, .run = run_dense};
-
 /* ---- gradients ---- */
 
-static void pass(const gradient_call_t *call)
+static void concat_pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     int64_t start = 0;
@@ -367,16 +363,14 @@ value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t di
 /* ---- definition ---- */
 
 const opdef_t op_def_concat = {.name = "concat",
+                               FUNCTIONS_OF(concat),
                                .preference = OP_FOLLOWS,
                                .traits = TRAIT_BATCHED,
                                .attrs = {sizeof(concat_attrs_t), 1, fields},
                                OPERANDS(operands),
-                               .n_outputs = 1,
-                               .infer = infer,
-                               .infers_symbols = true,
-                               KERNELS(&slabs, &native),
-                               .spec = spec,
-                               GRADIENT(.pass = pass)};
+                               .kernels = KERNELS(KERNEL("slabs", prepare_slabs, run_slabs),
+                                                  KERNEL("native", prepare_dense, run_dense)),
+                               .gradient = GRADIENT(.pass = concat_pass)};
 
 /* ---- public ---- */
 

@@ -20,7 +20,7 @@ static const attr_field_t roll_fields[] = {FIELD_INTS(flip_attrs_t, dims),
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t flip_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     const flip_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
@@ -76,7 +76,7 @@ static int64_t place_of(const source_t *source, int dim, int64_t index)
     return shifted < 0 ? shifted + size : shifted;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double flip_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X];
@@ -143,8 +143,8 @@ static void copy_rows(void *user, int64_t first, int64_t end)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t flip_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X];
@@ -154,8 +154,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     threads_share(threads_for(ctx, numel), n > 0 ? numel / n : 0, copy_rows, &rows);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 
 /* ---- gradients: the inverse operation ---- */
 
@@ -181,19 +179,19 @@ static const gradient_t gradient_flip = {.pass = pass_flip};
 static const gradient_t gradient_roll = {.pass = pass_roll};
 
 #define DEFINE(op, which)                                                                          \
-    const opdef_t op_def_##op = {.name = #op,                                                      \
-                                 .variant = (which),                                               \
-                                 .preference = OP_DENSE,                                           \
-                                 .attrs = {sizeof(flip_attrs_t),                                   \
-                                           (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
-                                           op##_fields},                                           \
-                                 OPERANDS(operands),                                               \
-                                 .n_outputs = 1,                                                   \
-                                 .infer = infer,                                                   \
-                                 .infers_symbols = true,                                           \
-                                 KERNELS(&native),                                                 \
-                                 .spec = spec,                                                     \
-                                 .gradient = &gradient_##op}
+    const opdef_t op_def_##op = {                                                                  \
+        .name = #op,                                                                               \
+        .variant = (which),                                                                        \
+        .preference = OP_DENSE,                                                                    \
+        .attrs = {sizeof(flip_attrs_t), (int)(sizeof op##_fields / sizeof *(op##_fields)),         \
+                  op##_fields},                                                                    \
+        OPERANDS(operands),                                                                        \
+        .n_outputs = 1,                                                                            \
+        .infer = flip_infer,                                                                       \
+        .infers_symbols = true,                                                                    \
+        .kernels = KERNELS(KERNEL("native", ops_prepare_dense, flip_run)),                         \
+        .spec = flip_spec,                                                                         \
+        .gradient = &gradient_##op}
 DEFINE(flip, FLIP);
 DEFINE(roll, ROLL);
 

@@ -61,7 +61,7 @@ static int64_t count_kept(context_t *ctx, int64_t size, int64_t before, int64_t 
     return sym_add(ctx, size, sym_min(ctx, after, 0));
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t pad_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const pad_attrs_t *attrs = call->attrs;
@@ -115,7 +115,7 @@ static int64_t find_source(int mode, const part_t *part, int64_t index)
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double pad_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const pad_attrs_t *attrs = call->attrs;
@@ -218,8 +218,8 @@ static void pad_rows(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t pad_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                        void *const *out, void *scratch)
 {
     (void)scratch;
     const int64_t numel = info_numel(&prepared->out[0]);
@@ -234,8 +234,6 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     threads_share(threads_for(ctx, numel), numel / row, pad_rows, &g);
     return STATUS_OK;
 }
-
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 
 /* ---- gradients ----
  *
@@ -252,8 +250,8 @@ static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor
     return at >= 0 && first == 0;
 }
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t pad_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                   tensor_info_t *out)
 {
     const pad_attrs_t *attrs = call->attrs;
     const tensor_info_t *grad = call->in[0];
@@ -271,14 +269,14 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     }
     x = info_dense(x.dtype, x.rank, x.sizes);
     forward.in = (const tensor_info_t *const[]){&x};
-    TRY(infer(ctx, &forward, out_n, &padded));
+    TRY(pad_infer(ctx, &forward, out_n, &padded));
     out[0] = x;
     return STATUS_OK;
 }
 
 ADJOINT(backward_taps)
 
-static void pass(const gradient_call_t *call)
+static void pad_pass(const gradient_call_t *call)
 {
     pad_attrs_t attrs = *(const pad_attrs_t *)call->attrs;
     const bool is_constant = attrs.mode == PAD_CONSTANT;
@@ -304,15 +302,12 @@ value_t emit_pad(emitter_t *emitter, value_t x, const int64_t *before, const int
 /* ---- definitions ---- */
 
 const opdef_t op_def_pad = {.name = "pad",
+                            FUNCTIONS_OF(pad),
                             .preference = OP_DENSE,
                             .attrs = {sizeof(pad_attrs_t), 4, fields},
                             OPERANDS(operands),
-                            .n_outputs = 1,
-                            .infer = infer,
-                            .infers_symbols = true,
-                            KERNELS(&native),
-                            .spec = spec,
-                            GRADIENT(.pass = pass)};
+                            .kernels = KERNELS(KERNEL("native", ops_prepare_dense, pad_run)),
+                            .gradient = GRADIENT(.pass = pad_pass)};
 
 const opdef_t op_def_pad_backward = {.name = "pad_backward",
                                      .preference = OP_FOLLOWS,
@@ -320,7 +315,7 @@ const opdef_t op_def_pad_backward = {.name = "pad_backward",
                                      .n_operands = 1,
                                      .operands = backward_operands,
                                      .n_outputs = 1,
-                                     .infer = infer_backward,
+                                     .infer = pad_backward_infer,
                                      .infers_symbols = true,
                                      .kernels = backward_kernels,
                                      .spec = backward_spec};

@@ -175,15 +175,6 @@ static status_t prepare_expand(context_t *ctx, const op_call_t *call, prepared_t
     return accept_view(call, prepared, 0, strides, 0);
 }
 
-#define KERNELS(op)                                                                                \
-    static const kernel_t op##_view = {                                                            \
-        .name = "view", .prepare = prepare_##op, .flags = KERNEL_IS_VIEW};                         \
-    static const kernel_t *const op##_kernels[] = {&op##_view, NULL}
-
-KERNELS(transpose);
-KERNELS(permute);
-KERNELS(expand);
-
 /* ---- gradients ---- */
 
 static void pass_transpose(const gradient_call_t *call)
@@ -223,7 +214,7 @@ static const gradient_t gradient_expand = {.pass = pass_expand};
         .n_outputs = 1,                                                                            \
         .infer = infer_##op,                                                                       \
         .infers_symbols = true,                                                                    \
-        .kernels = op##_kernels,                                                                   \
+        .kernels = KERNELS(VIEW(prepare_##op)),                                                    \
         .spec = spec_##op,                                                                         \
         .gradient = &gradient_##op}
 

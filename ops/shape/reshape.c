@@ -139,7 +139,7 @@ static status_t infer_unsqueeze(context_t *ctx, const op_call_t *call, int *out_
 
 /* ---- specification: the element at the same row-major position ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double reshape_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[0];
@@ -154,7 +154,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel: a view; if strides do not allow one, dispatch makes a contiguous copy first ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t reshape_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     int64_t strides[TENSOR_MAX_RANK];
@@ -164,8 +164,6 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     TRY(accept_plain(call, prepared, 0));
     return accept_out_plain(call, prepared, 0);
 }
-
-static const kernel_t view = {.name = "view", .prepare = prepare, .flags = KERNEL_IS_VIEW};
 
 /* ---- definitions ---- */
 
@@ -178,8 +176,8 @@ static const kernel_t view = {.name = "view", .prepare = prepare, .flags = KERNE
                                  .n_outputs = 1,                                                   \
                                  .infer = infer_##op,                                              \
                                  .infers_symbols = true,                                           \
-                                 KERNELS(&view),                                                   \
-                                 .spec = spec,                                                     \
+                                 .kernels = KERNELS(VIEW(reshape_prepare)),                        \
+                                 .spec = reshape_spec,                                             \
                                  .gradient = &gradient_reshape}
 
 DEFINE(reshape, reshape_attrs_t, reshape_fields);

@@ -19,7 +19,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"lengths", ROLE_ACTIVATION, false, false}};
 enum { X, LENGTHS };
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t reverse_sequence_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                       tensor_info_t *out)
 {
     const reverse_sequence_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *lengths = call->in[LENGTHS];
@@ -43,7 +44,7 @@ static int64_t step_of(int64_t length, int64_t step)
     return step < length ? length - 1 - step : step;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double reverse_sequence_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const reverse_sequence_attrs_t *attrs = call->attrs;
@@ -58,7 +59,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: dimensions after batch_dim and time_dim are copied as one block ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t reverse_sequence_prepare(context_t *ctx, const op_call_t *call,
+                                         prepared_t *prepared)
 {
     TRY(ops_prepare_dense(ctx, call, prepared));
     prepared->scratch_bytes = (size_t)(call->in[LENGTHS]->sizes[0] + 1) * sizeof(int64_t);
@@ -106,8 +108,8 @@ static void copy_blocks(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t reverse_sequence_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
 {
     const reverse_sequence_attrs_t *attrs = prepared->attrs;
     const tensor_info_t *x = &prepared->in[X];
@@ -127,25 +129,21 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 /* The gradient is grad, reversed in the same way. */
-static void pass(const gradient_call_t *call)
+static void reverse_sequence_pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->out_grad[0], call->in[1]};
     call->in_grad[0] = emit_op(call->emitter, call->op, call->attrs, 2, in);
 }
 
-const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
-                                         .preference = OP_DENSE,
-                                         .attrs = {sizeof(reverse_sequence_attrs_t), 2, fields},
-                                         OPERANDS(operands),
-                                         .n_outputs = 1,
-                                         .infer = infer,
-                                         .infers_symbols = true,
-                                         KERNELS(&native),
-                                         .spec = spec,
-                                         GRADIENT(.pass = pass, .reads_in = 1u << 1)};
+const opdef_t op_def_reverse_sequence = {
+    .name = "reverse_sequence",
+    FUNCTIONS_OF(reverse_sequence),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(reverse_sequence_attrs_t), 2, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", reverse_sequence_prepare, reverse_sequence_run)),
+    .gradient = GRADIENT(.pass = reverse_sequence_pass, .reads_in = 1u << 1)};
 
 status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *lengths,
                              int64_t batch_dim, int64_t time_dim, tensor_t **out)

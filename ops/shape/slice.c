@@ -332,15 +332,6 @@ static status_t prepare_split(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
-static const kernel_t slice_slabs = {
-    .name = "slabs", .prepare = prepare_slice_slabs, .run = run_slice_slabs};
-static const kernel_t slice_view = {
-    .name = "view", .prepare = prepare_slice, .flags = KERNEL_IS_VIEW};
-static const kernel_t split_slabs = {
-    .name = "slabs", .prepare = prepare_split_slabs, .run = run_split_slabs};
-static const kernel_t split_view = {
-    .name = "view", .prepare = prepare_split, .flags = KERNEL_IS_VIEW};
-
 /* ---- gradients: slice_backward writes grad into zeros ---- */
 
 typedef struct backward_attrs {
@@ -351,8 +342,8 @@ static const attr_field_t backward_fields[] = {
     FIELD_INT(backward_attrs_t, dim, 0), FIELD_INT(backward_attrs_t, start, 0),
     FIELD_OR(backward_attrs_t, ATTR_INT, step, 0, 1), FIELD_INT(backward_attrs_t, size, 0)};
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t slice_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                     tensor_info_t *out)
 {
     (void)out_n;
     const backward_attrs_t *attrs = call->attrs;
@@ -418,17 +409,18 @@ static void pass_split(const gradient_call_t *call)
 
 /* ---- definitions ---- */
 
-const opdef_t op_def_slice = {.name = "slice",
-                              .preference = OP_FOLLOWS,
-                              .traits = TRAIT_VIEW,
-                              .attrs = {sizeof(slice_attrs_t), 4, slice_fields},
-                              OPERANDS(operands),
-                              .n_outputs = 1,
-                              .infer = infer_slice,
-                              .infers_symbols = true,
-                              KERNELS(&slice_slabs, &slice_view),
-                              .spec = spec_slice,
-                              GRADIENT(.pass = pass_slice)};
+const opdef_t op_def_slice = {
+    .name = "slice",
+    .preference = OP_FOLLOWS,
+    .traits = TRAIT_VIEW,
+    .attrs = {sizeof(slice_attrs_t), 4, slice_fields},
+    OPERANDS(operands),
+    .n_outputs = 1,
+    .infer = infer_slice,
+    .infers_symbols = true,
+    .kernels = KERNELS(KERNEL("slabs", prepare_slice_slabs, run_slice_slabs), VIEW(prepare_slice)),
+    .spec = spec_slice,
+    .gradient = GRADIENT(.pass = pass_slice)};
 
 const opdef_t op_def_slice_backward = {.name = "slice_backward",
                                        .preference = OP_FOLLOWS,
@@ -436,22 +428,23 @@ const opdef_t op_def_slice_backward = {.name = "slice_backward",
                                        .n_operands = 1,
                                        .operands = backward_operands,
                                        .n_outputs = 1,
-                                       .infer = infer_backward,
+                                       .infer = slice_backward_infer,
                                        .infers_symbols = true,
                                        .kernels = backward_kernels,
                                        .spec = backward_spec};
 
-const opdef_t op_def_split = {.name = "split",
-                              .preference = OP_FOLLOWS,
-                              .traits = TRAIT_VIEW,
-                              .attrs = {sizeof(split_attrs_t), 2, split_fields},
-                              OPERANDS(operands),
-                              .n_outputs = 0,
-                              .infer = infer_split,
-                              .infers_symbols = true,
-                              KERNELS(&split_slabs, &split_view),
-                              .spec = spec_split,
-                              GRADIENT(.pass = pass_split)};
+const opdef_t op_def_split = {
+    .name = "split",
+    .preference = OP_FOLLOWS,
+    .traits = TRAIT_VIEW,
+    .attrs = {sizeof(split_attrs_t), 2, split_fields},
+    OPERANDS(operands),
+    .n_outputs = 0,
+    .infer = infer_split,
+    .infers_symbols = true,
+    .kernels = KERNELS(KERNEL("slabs", prepare_split_slabs, run_split_slabs), VIEW(prepare_split)),
+    .spec = spec_split,
+    .gradient = GRADIENT(.pass = pass_split)};
 
 value_t emit_slice(emitter_t *emitter, value_t x, int64_t dim, int64_t start, int64_t end)
 {

@@ -15,7 +15,8 @@ static const attr_field_t fields[] = {FIELD_INT(triangle_attrs_t, diagonal, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t triangle_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
 {
     REQUIRE(ctx, call->in[0]->rank >= 2, "%s: x is %s, rank 2 or more is needed", call->op->name,
             info_brief(call->in[0]));
@@ -35,7 +36,7 @@ static void find_kept(const opdef_t *op, int64_t diagonal, int64_t row, int64_t 
     *out_end = op->variant == TRIL ? edge : n_columns;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double triangle_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const int rank = call->out[output].rank;
     const int64_t row = index[rank - 2], column = index[rank - 1];
@@ -69,8 +70,8 @@ static void copy_rows(void *user, int64_t begin, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t triangle_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[0];
@@ -86,25 +87,24 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-
-static void pass(const gradient_call_t *call)
+static void triangle_pass(const gradient_call_t *call)
 {
     call->in_grad[0] = emit_op(call->emitter, call->op, call->attrs, 1, call->out_grad);
 }
 
 #define DEFINE(word, number)                                                                       \
-    const opdef_t op_def_##word = {.name = #word,                                                  \
-                                   .variant = (number),                                            \
-                                   .preference = OP_DENSE,                                         \
-                                   .attrs = {sizeof(triangle_attrs_t), 1, fields},                 \
-                                   OPERANDS(operands),                                             \
-                                   .n_outputs = 1,                                                 \
-                                   .infer = infer,                                                 \
-                                   .infers_symbols = true,                                         \
-                                   KERNELS(&native),                                               \
-                                   .spec = spec,                                                   \
-                                   GRADIENT(.pass = pass)}
+    const opdef_t op_def_##word = {                                                                \
+        .name = #word,                                                                             \
+        .variant = (number),                                                                       \
+        .preference = OP_DENSE,                                                                    \
+        .attrs = {sizeof(triangle_attrs_t), 1, fields},                                            \
+        OPERANDS(operands),                                                                        \
+        .n_outputs = 1,                                                                            \
+        .infer = triangle_infer,                                                                   \
+        .infers_symbols = true,                                                                    \
+        .kernels = KERNELS(KERNEL("native", ops_prepare_dense, triangle_run)),                     \
+        .spec = triangle_spec,                                                                     \
+        .gradient = GRADIENT(.pass = triangle_pass)}
 DEFINE(tril, TRIL);
 DEFINE(triu, TRIU);
 

@@ -23,7 +23,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"grid", ROLE_ACTIVATION, false, false}};
 enum { X, GRID };
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t grid_sample_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                  tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X], *grid = call->in[GRID];
@@ -157,7 +158,7 @@ grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, doub
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double grid_sample_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *x = call->in[X];
@@ -257,8 +258,8 @@ static void sample_positions(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t grid_sample_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X], *y = &prepared->out[0];
@@ -272,24 +273,20 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-
-static void pass(const gradient_call_t *call)
+static void grid_sample_pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[X], call->in[GRID], call->out_grad[0]};
     emit_op_n(call->emitter, &op_def_grid_sample_backward, call->attrs, 3, in, 2, call->in_grad);
 }
 
-const opdef_t op_def_grid_sample = {.name = "grid_sample",
-                                    .preference = OP_DENSE,
-                                    .attrs = {sizeof(grid_sample_attrs_t), 3, grid_sample_fields},
-                                    OPERANDS(operands),
-                                    .n_outputs = 1,
-                                    .infer = infer,
-                                    .infers_symbols = true,
-                                    KERNELS(&native),
-                                    .spec = spec,
-                                    GRADIENT(pass, 1 << X | 1 << GRID, 0)};
+const opdef_t op_def_grid_sample = {
+    .name = "grid_sample",
+    FUNCTIONS_OF(grid_sample),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(grid_sample_attrs_t), 3, grid_sample_fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", ops_prepare_dense, grid_sample_run)),
+    .gradient = GRADIENT(.pass = grid_sample_pass, .reads_in = 1u << X | 1u << GRID)};
 
 status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
                         grid_padding_t padding, bool align_corners, tensor_t **out)

@@ -15,7 +15,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
 enum { X, GRID, GRAD };
 enum { OF_X, OF_GRID };
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t grid_sample_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                           tensor_info_t *out)
 {
     const tensor_info_t *grad = call->in[GRAD];
     tensor_info_t sampled;
@@ -127,7 +128,7 @@ static double spec_grid(const spec_call_t *call, const int64_t *index)
     return sum;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double grid_sample_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     return output == OF_X ? spec_x(call, index) : spec_grid(call, index);
 }
@@ -152,7 +153,8 @@ static sizes_t find_sizes(const tensor_info_t *x, const tensor_info_t *grad)
 }
 
 /* Scratch memory: for each thread, LANES planes of sums in double. */
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t grid_sample_backward_prepare(context_t *ctx, const op_call_t *call,
+                                             prepared_t *prepared)
 {
     const sizes_t sizes = find_sizes(call->in[X], call->in[GRAD]);
     const int n_threads = context_threads(ctx);
@@ -281,15 +283,13 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run_native};
-
 const opdef_t op_def_grid_sample_backward = {
     .name = "grid_sample_backward",
     .preference = OP_DENSE,
     .attrs = {sizeof(grid_sample_attrs_t), 3, grid_sample_fields},
     OPERANDS(operands),
     .n_outputs = 2,
-    .infer = infer,
+    .infer = grid_sample_backward_infer,
     .infers_symbols = true,
-    KERNELS(&native),
-    .spec = spec};
+    .kernels = KERNELS(KERNEL("native", grid_sample_backward_prepare, run_native)),
+    .spec = grid_sample_backward_spec};

@@ -187,7 +187,7 @@ static status_t count_kept(context_t *ctx, const op_call_t *call, int64_t *out_n
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t nms_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *boxes = call->in[BOXES], *scores = call->in[SCORES];
@@ -268,7 +268,7 @@ static int64_t find_stayed(const spec_call_t *call, int64_t image, int64_t class
     return found;
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double nms_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const int64_t *sizes = call->in[SCORES]->sizes;
@@ -285,15 +285,15 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel ---- */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t nms_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(ops_prepare_dense(ctx, call, prepared));
     prepared->scratch_bytes = count_work(call->attrs, call->in[SCORES]);
     return STATUS_OK;
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t nms_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                        void *const *out, void *scratch)
 {
     (void)ctx;
     work_t work = begin_work(&prepared->in[SCORES], scratch);
@@ -302,19 +302,13 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 const opdef_t op_def_nms = {.name = "nms",
+                            FUNCTIONS_OF(nms),
                             .preference = OP_DENSE,
                             .traits = TRAIT_MEASURES,
                             .attrs = {sizeof(nms_attrs_t), 4, fields},
                             OPERANDS(operands),
-                            .n_outputs = 1,
-                            .infer = infer,
-                            .infers_symbols = true,
-
-                            KERNELS(&native),
-                            .spec = spec,
+                            .kernels = KERNELS(KERNEL("native", nms_prepare, nms_run)),
                             .gradient = &gradient_zero};
 
 status_t op_nms(context_t *ctx, const tensor_t *boxes, const tensor_t *scores,

@@ -115,7 +115,7 @@ static status_t check_taps(context_t *ctx, const resize_attrs_t *attrs, const te
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t resize_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const resize_attrs_t *attrs = call->attrs;
@@ -300,7 +300,7 @@ static row_sum_tap_t tap_of(const filter_t *filter, int64_t t)
 
 /* ---- specification: the product of the taps of all dimensions ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double resize_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const resize_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[0];
@@ -565,8 +565,6 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-
 /* ---- gradients: resize_backward has the attributes of resize; `sizes` are those of x ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
@@ -586,11 +584,11 @@ static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor
     return n;
 }
 
-static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+static status_t resize_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                      tensor_info_t *out)
 {
     const tensor_info_t *grad = call->in[0];
-    TRY(infer(ctx, call, out_n, out));
+    TRY(resize_infer(ctx, call, out_n, out));
     REQUIRE(ctx, dtype_is_floating(grad->dtype),
             "resize_backward: grad is %s, a floating dtype is needed", info_brief(grad));
     return STATUS_OK;
@@ -609,16 +607,14 @@ static void pass_back(const gradient_call_t *call)
 
 /* ---- definitions ---- */
 
-const opdef_t op_def_resize = {.name = "resize",
-                               .preference = OP_FOLLOWS,
-                               .attrs = {sizeof(resize_attrs_t), N_FIELDS, fields},
-                               OPERANDS(operands),
-                               .n_outputs = 1,
-                               .infer = infer,
-                               .infers_symbols = true,
-                               KERNELS(&onednn, &native),
-                               .spec = spec,
-                               GRADIENT(.pass = pass_back)};
+const opdef_t op_def_resize = {
+    .name = "resize",
+    FUNCTIONS_OF(resize),
+    .preference = OP_FOLLOWS,
+    .attrs = {sizeof(resize_attrs_t), N_FIELDS, fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(&onednn, KERNEL("native", prepare_native, run_native)),
+    .gradient = GRADIENT(.pass = pass_back)};
 
 const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .preference = OP_FOLLOWS,
@@ -626,7 +622,7 @@ const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .n_operands = 1,
                                         .operands = backward_operands,
                                         .n_outputs = 1,
-                                        .infer = infer_backward,
+                                        .infer = resize_backward_infer,
                                         .infers_symbols = true,
                                         .kernels = backward_kernels,
                                         .spec = backward_spec};

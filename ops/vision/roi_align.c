@@ -23,7 +23,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"boxes", ROLE_ACTIVATION, false, false},
                                      {"images", ROLE_ACTIVATION, false, false}};
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t roi_align_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                tensor_info_t *out)
 {
     (void)out_n;
     const roi_align_attrs_t *attrs = call->attrs;
@@ -118,7 +119,7 @@ static double combine(int mode, double sum, double largest, double n)
 
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double roi_align_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const roi_align_attrs_t *attrs = call->attrs;
@@ -247,8 +248,8 @@ static void run_planes(void *user, int64_t first, int64_t last)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t roi_align_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                              void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = prepared_input(prepared, ROI_X), *y = prepared_output(prepared, 0);
@@ -259,10 +260,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
-
 /* As in torchvision, boxes have no gradient; requesting it is an error. */
-static void pass(const gradient_call_t *call)
+static void roi_align_pass(const gradient_call_t *call)
 {
     const value_t in[] = {call->in[ROI_X], call->in[ROI_BOXES], call->in[ROI_IMAGES],
                           call->out_grad[0]};
@@ -274,16 +273,15 @@ static void pass(const gradient_call_t *call)
                                        in);
 }
 
-const opdef_t op_def_roi_align = {.name = "roi_align",
-                                  .preference = OP_DENSE,
-                                  .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
-                                  OPERANDS(operands),
-                                  .n_outputs = 1,
-                                  .infer = infer,
-                                  .infers_symbols = true,
-                                  KERNELS(&native),
-                                  .spec = spec,
-                                  GRADIENT(pass, 1 << ROI_X | 1 << ROI_BOXES | 1 << ROI_IMAGES, 0)};
+const opdef_t op_def_roi_align = {
+    .name = "roi_align",
+    FUNCTIONS_OF(roi_align),
+    .preference = OP_DENSE,
+    .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
+    OPERANDS(operands),
+    .kernels = KERNELS(KERNEL("native", ops_prepare_dense, roi_align_run)),
+    .gradient = GRADIENT(.pass = roi_align_pass,
+                         .reads_in = 1u << ROI_X | 1u << ROI_BOXES | 1u << ROI_IMAGES)};
 
 status_t op_roi_align(context_t *ctx, const tensor_t *x, const tensor_t *boxes,
                       const tensor_t *images, const roi_align_attrs_t *attrs, tensor_t **out)

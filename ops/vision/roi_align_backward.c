@@ -15,7 +15,8 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"images", ROLE_ACTIVATION, false, false},
                                      {"grad", ROLE_ACTIVATION, false, false}};
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+static status_t roi_align_backward_infer(context_t *ctx, const op_call_t *call, int *out_n,
+                                         tensor_info_t *out)
 {
     const tensor_info_t *x = call->in[ROI_X], *grad = call->in[ROI_GRAD];
     tensor_info_t pooled;
@@ -95,7 +96,7 @@ static double spec_share(const spec_call_t *call, const roi_bin_t *bin, const in
     return attrs->mode == ROI_ALIGN_MAX ? of_largest : sum / count_samples(bin);
 }
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+static double roi_align_backward_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *grad = call->in[ROI_GRAD];
     double sum = 0.0;
@@ -117,7 +118,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
  *
  * The threads divide the planes; each adds the gradients of all boxes in order. */
 
-static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t roi_align_backward_prepare(context_t *ctx, const op_call_t *call,
+                                           prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[ROI_X];
     int64_t n_pixels = 0, bytes = 0;
@@ -202,8 +204,8 @@ static void give_planes(void *user, int64_t first, int64_t last, int member)
     }
 }
 
-static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
-                    void *scratch)
+static status_t roi_align_backward_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                       void *const *out, void *scratch)
 {
     const tensor_info_t *x = prepared_input(prepared, ROI_X);
     const int64_t numel = 16 * info_numel(prepared_input(prepared, ROI_GRAD)) + info_numel(x);
@@ -213,15 +215,10 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
-
 const opdef_t op_def_roi_align_backward = {
     .name = "roi_align_backward",
+    FUNCTIONS_OF(roi_align_backward),
     .preference = OP_DENSE,
     .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
     OPERANDS(operands),
-    .n_outputs = 1,
-    .infer = infer,
-    .infers_symbols = true,
-    KERNELS(&native),
-    .spec = spec};
+    .kernels = KERNELS(KERNEL("native", roi_align_backward_prepare, roi_align_backward_run))};
