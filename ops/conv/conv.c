@@ -114,18 +114,17 @@ static status_t conv_infer_floating(context_t *ctx, const op_call_t *call, int *
 
 /* ---- specification ---- */
 
-static double conv_spec(const spec_call_t *call, int output, const int64_t *index)
+double conv_spec_sum(const spec_call_t *call, const conv_attrs_t *attrs, double x_zero,
+                     double weight_zero, const int64_t *index)
 {
-    (void)output;
-    const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
     int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {index[1]};
     int64_t window[TENSOR_MAX_RANK] = {0};
     int n_spatial = x->rank - 2;
     int64_t per_group = weight->sizes[1], group = index[1] / (weight->sizes[0] / attrs->groups);
-    double sum = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[1]) : 0.0;
+    double sum = 0.0;
     do {
-        bool is_inside = true;
+        bool is_inside = per_group > 0;
         for (int i = 0; i < n_spatial; i++) {
             at_weight[2 + i] = window[1 + i];
             at_x[2 + i] = index[2 + i] * attrs->stride[i] + window[1 + i] * attrs->dilation[i] -
@@ -134,8 +133,19 @@ static double conv_spec(const spec_call_t *call, int output, const int64_t *inde
         }
         at_weight[1] = window[0];
         at_x[1] = group * per_group + window[0];
-        if (is_inside) sum += spec_at(call, X, at_x) * spec_at(call, WEIGHT, at_weight);
+        if (is_inside)
+            sum += (spec_at(call, X, at_x) - x_zero) *
+                   (spec_at(call, WEIGHT, at_weight) - weight_zero);
     } while (shape_next(n_spatial + 1, &weight->sizes[1], window));
+    return sum;
+}
+
+static double conv_spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const conv_attrs_t *attrs = call->attrs;
+    const double bias = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[1]) : 0.0;
+    const double sum = bias + conv_spec_sum(call, attrs, 0.0, 0.0, index);
     return spec_post(call, &attrs->post, POST, sum, index);
 }
 

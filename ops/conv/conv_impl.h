@@ -36,6 +36,11 @@ extern const char *const conv_algorithm_names[];
 /* Checks ranks, channels, groups and windows, and infers a result of the given dtype. */
 status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
+/* For specifications: the sum of (x - x_zero) * (weight - weight_zero) over the window of an
+ * element of the result. x and weight are operands 0 and 1. */
+double conv_spec_sum(const spec_call_t *call, const conv_attrs_t *attrs, double x_zero,
+                     double weight_zero, const int64_t *index);
+
 /* The weight with one more dimension, for the groups: [G][K/G][C/G].. */
 tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 

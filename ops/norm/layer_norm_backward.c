@@ -360,9 +360,6 @@ const gradient_t layer_norm_gradient = {.pass = pass_layer_norm,
                                         .reads_in = 1u << X | 1u << WEIGHT};
 const gradient_t rms_norm_gradient = {.pass = pass_rms_norm, .reads_in = 1u << X | 1u << WEIGHT};
 
-/* No case has rows of one element: rms_norm returns their sign, and the gradient is rounding
- * noise. */
-
 /* ---- definitions ---- */
 
 #define DEFINE(of, outputs)                                                                        \

@@ -56,30 +56,8 @@ static status_t conv_integer_infer(context_t *ctx, const op_call_t *call, int *o
 static double conv_integer_spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
-    const conv_attrs_t *attrs = call->attrs;
-    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
-    const double x_zero = integer_zero_at(call, X_ZERO, 0);
-    const double weight_zero = integer_zero_at(call, WEIGHT_ZERO, index[1]);
-    int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {index[1]};
-    int64_t window[TENSOR_MAX_RANK] = {0};
-    int n_spatial = x->rank - 2;
-    int64_t group = index[1] / (weight->sizes[0] / attrs->groups);
-    double sum = 0.0;
-    do {
-        bool is_inside = weight->sizes[1] > 0;
-        for (int i = 0; i < n_spatial; i++) {
-            at_weight[2 + i] = window[1 + i];
-            at_x[2 + i] = index[2 + i] * attrs->stride[i] + window[1 + i] * attrs->dilation[i] -
-                          attrs->padding[i];
-            is_inside = is_inside && at_x[2 + i] >= 0 && at_x[2 + i] < x->sizes[2 + i];
-        }
-        at_weight[1] = window[0];
-        at_x[1] = group * weight->sizes[1] + window[0];
-        if (is_inside)
-            sum += (spec_at(call, X, at_x) - x_zero) *
-                   (spec_at(call, WEIGHT, at_weight) - weight_zero);
-    } while (shape_next(n_spatial + 1, &weight->sizes[1], window));
-    return sum;
+    return conv_spec_sum(call, call->attrs, integer_zero_at(call, X_ZERO, 0),
+                         integer_zero_at(call, WEIGHT_ZERO, index[1]), index);
 }
 
 /* ---- shared by both kernels: x with explicit padding, channels last ---- */

@@ -96,25 +96,7 @@ static double conv_quantized_spec(const spec_call_t *call, int output, const int
 {
     (void)output;
     const conv_quantized_attrs_t *attrs = call->attrs;
-    const conv_attrs_t *conv = &attrs->conv;
-    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
-    int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {index[1]};
-    int64_t window[TENSOR_MAX_RANK] = {0};
-    const int n_spatial = x->rank - 2;
-    const int64_t group = index[1] / (weight->sizes[0] / conv->groups);
-    double sum = 0.0;
-    do {
-        bool is_inside = weight->sizes[1] > 0;
-        for (int i = 0; i < n_spatial; i++) {
-            at_weight[2 + i] = window[1 + i];
-            at_x[2 + i] = index[2 + i] * conv->stride[i] + window[1 + i] * conv->dilation[i] -
-                          conv->padding[i];
-            is_inside = is_inside && at_x[2 + i] >= 0 && at_x[2 + i] < x->sizes[2 + i];
-        }
-        at_weight[1] = window[0];
-        at_x[1] = group * weight->sizes[1] + window[0];
-        if (is_inside) sum += spec_at(call, X, at_x) * spec_at(call, WEIGHT, at_weight);
-    } while (shape_next(n_spatial + 1, &weight->sizes[1], window));
+    const double sum = conv_spec_sum(call, &attrs->conv, 0.0, 0.0, index);
     const double bias = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[1]) : 0.0;
     float value = scale_sum(sum, (float)bias, (float)spec_at(call, MULTIPLIER, &index[1]));
     if (spec_has(call, ADDEND))

@@ -429,14 +429,6 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- definition ---- */
 
-/* Counts the products with both weights in all steps. */
-static double flops(const op_call_t *call)
-{
-    const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
-                                                call->in[RECURRENT_WEIGHT_HH]);
-    return 2.0 * (double)(s.t * s.n) * (double)(s.g * s.h) * (double)(s.c + s.h);
-}
-
 const opdef_t op_def_lstm_quantized = {
     .name = "lstm_quantized",
     .variant = RECURRENT_LSTM,
@@ -449,7 +441,7 @@ const opdef_t op_def_lstm_quantized = {
     .infers_symbols = true,
     .kernels = kernels,
     .cancels = 1.0,
-    .flops = flops,
+    .flops = recurrent_flops,
     .spec = recurrent_spec};
 
 /* ---- public ---- */

@@ -226,8 +226,7 @@ static const kernel_t *const gru_kernels[] = {&recurrent_sequence, &recurrent_on
                                               &recurrent_native, NULL};
 static const kernel_t *const rnn_kernels[] = {&recurrent_onednn, &recurrent_native, NULL};
 
-/* Floating-point operations of the products with both weights in all steps. */
-static double flops(const op_call_t *call)
+double recurrent_flops(const op_call_t *call)
 {
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
                                                 call->in[RECURRENT_WEIGHT_HH]);
@@ -256,7 +255,7 @@ static double amplifies(const void *attrs)
         .kernels = list,                                                                           \
         .cancels = terms,                                                                          \
         .amplifies = amplifies,                                                                    \
-        .flops = flops,                                                                            \
+        .flops = recurrent_flops,                                                                            \
         .spec = recurrent_spec,                                                                    \
         .gradient = &recurrent_gradient}
 

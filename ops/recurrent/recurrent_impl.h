@@ -40,6 +40,9 @@ typedef struct recurrent_sizes {
 recurrent_sizes_t recurrent_sizes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
                                   const tensor_info_t *weight_hh);
 
+/* Floating-point operations of the products with both weights in all steps. */
+double recurrent_flops(const op_call_t *call);
+
 /* Row index in x and y for time t and sequence n. */
 static inline int64_t recurrent_row(const recurrent_attrs_t *attrs, const recurrent_sizes_t *s,
                                     int64_t t, int64_t n)

@@ -140,9 +140,6 @@ static status_t argmax_run(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-/* `<4` limits x to few different numbers, so that the first and the last of equal elements
- * differ. */
-
 /* ---- definitions ---- */
 
 #define DEFINE(op, which)                                                                          \

@@ -144,8 +144,6 @@ static status_t run_copy(context_t *ctx, const prepared_t *prepared, void *const
     return STATUS_OK;
 }
 
-/* `<1` limits the sizes' elements to 0 and negative numbers. */
-
 const opdef_t op_def_reshape_by = {
     .name = "reshape_by",
     .preference = OP_DENSE,
@@ -503,8 +501,6 @@ static status_t run_range(context_t *ctx, const prepared_t *prepared, void *cons
     }
     return STATUS_OK;
 }
-
-/* `+` makes delta positive, because 0 is invalid. */
 
 const opdef_t op_def_range = {.name = "range",
                               .preference = OP_DENSE,
