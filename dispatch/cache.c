@@ -120,11 +120,7 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cach
     if (key->out_format != NULL) entry->out_format = *key->out_format;
     while ((int64_t)cache->entries.n >= cache->capacity && cache->entries.n > 0)
         evict_oldest(ctx, cache);
-    status_t status = hash_put(ctx, &cache->entries, hash, entry);
-    if (status != STATUS_OK) {
-        context_put(ctx, entry);
-        return status;
-    }
+    TRY_OR(hash_put(ctx, &cache->entries, hash, entry), context_put(ctx, entry));
     lru_add(&cache->used, &entry->use);
     context_counters(ctx)->cache_entries = cache->entries.n;
     context_counters(ctx)->cache_bytes += entry_bytes(entry);

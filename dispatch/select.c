@@ -358,12 +358,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
                      prepared_reasons(prepared));
     }
     if (status == STATUS_OK) status = prepared_settle(ctx, prepared, in);
-    if (status != STATUS_OK) {
-        prepared_release(prepared);
-        return status;
-    }
-    *out_prepared = prepared;
-    return STATUS_OK;
+    GIVE(status, out_prepared, prepared, prepared_release(prepared));
 }
 
 /* Selects a kernel with the context's number of threads set, because oneDNN's proposals depend on

@@ -369,11 +369,7 @@ static status_t freeze_copy(context_t *ctx, module_t *copy, const freeze_options
     freeze_methods_t methods = {0};
     status_t status = freeze_methods(ctx, copy, options, &methods);
     context_put(ctx, methods.items);
-    if (status == STATUS_OK)
-        *out_frozen = copy;
-    else
-        module_release(copy);
-    return status;
+    GIVE(status, out_frozen, copy, module_release(copy));
 }
 
 /* ---- public functions ---- */

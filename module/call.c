@@ -224,11 +224,8 @@ status_t module_run_forward(context_t *ctx, module_t *module, const char *method
 {
     tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
     int n_made = 1;
-    status_t status = run_in_scope(ctx, module, method, forward, n_in, in, &n_made, made);
-    if (status != STATUS_OK) {
-        release_tensors(n_made, made);
-        return status;
-    }
+    TRY_OR(run_in_scope(ctx, module, method, forward, n_in, in, &n_made, made),
+           release_tensors(n_made, made));
     memcpy(out, made, (size_t)n_made * sizeof *out);
     *n_out = n_made;
     return STATUS_OK;

@@ -24,11 +24,7 @@ static status_t copy_storage(context_t *ctx, storage_t *storage, storage_t **out
     void *bytes = NULL;
     TRY(storage_restore(ctx, storage, CAUSE_USER));
     TRY(storage_create(ctx, storage_bytes(storage), &copy));
-    status_t status = storage_writable(ctx, copy, &bytes);
-    if (status != STATUS_OK) {
-        storage_release(copy);
-        return status;
-    }
+    TRY_OR(storage_writable(ctx, copy, &bytes), storage_release(copy));
     if (storage_bytes(storage) > 0) memcpy(bytes, storage_data(storage), storage_bytes(storage));
     *out_copy = copy;
     return STATUS_OK;
@@ -44,12 +40,7 @@ static status_t clone_storage(cloner_t *cloner, storage_t *storage, storage_t **
     TRY(cloner->shares_bytes ? storage_snapshot(cloner->ctx, storage, &copy)
                              : copy_storage(cloner->ctx, storage, &copy));
     status_t status = map_put(&cloner->storages, storage, copy);
-    if (status != STATUS_OK) {
-        storage_release(copy);
-        return status;
-    }
-    *out_storage = copy;
-    return STATUS_OK;
+    GIVE(status, out_storage, copy, storage_release(copy));
 }
 
 /* Returns the clone of a tensor; the caller releases it. Clones of mkldnn tensors are dense, except
@@ -72,12 +63,7 @@ static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_
         TRY(status);
     }
     status_t status = map_put(&cloner->tensors, tensor, copy);
-    if (status != STATUS_OK) {
-        tensor_drop(copy);
-        return status;
-    }
-    *out_tensor = copy;
-    return STATUS_OK;
+    GIVE(status, out_tensor, copy, tensor_drop(copy));
 }
 
 static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datum);
@@ -132,12 +118,7 @@ static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datu
                              : datum_clone(cloner->ctx, datum, &copy));
     }
     status_t status = map_put(&cloner->datums, datum, copy);
-    if (status != STATUS_OK) {
-        datum_release(copy);
-        return status;
-    }
-    *out_datum = copy;
-    return STATUS_OK;
+    GIVE(status, out_datum, copy, datum_release(copy));
 }
 
 static status_t clone_method(cloner_t *cloner, const module_t *module, const member_t *method,
@@ -184,12 +165,7 @@ static status_t clone_module(cloner_t *cloner, const module_t *module, module_t 
     status_t status = map_put(&cloner->modules, module, copy);
     for (int i = 0; i < module->n_members && status == STATUS_OK; i++)
         status = clone_member(cloner, module, &module->members[i], copy);
-    if (status != STATUS_OK) {
-        module_release(copy);
-        return status;
-    }
-    *out_module = copy;
-    return STATUS_OK;
+    GIVE(status, out_module, copy, module_release(copy));
 }
 
 /* Clones a module in a scope, which releases the temporary tensors that to_dense creates. */
@@ -206,12 +182,7 @@ static status_t clone_tree(context_t *ctx, const module_t *module, bool shares_b
     map_clear(&cloner.storages);
     map_clear(&cloner.datums);
     if (status == STATUS_OK) status = ended;
-    if (status != STATUS_OK) {
-        module_release(copy);
-        return status;
-    }
-    *out_module = copy;
-    return STATUS_OK;
+    GIVE(status, out_module, copy, module_release(copy));
 }
 
 status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)

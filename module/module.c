@@ -81,12 +81,7 @@ status_t module_make(context_t *ctx, const char *type_name, module_t **out_modul
     init_lock(&module->lock);
     module->allocator = *context_allocator(ctx);
     status_t status = copy_name(ctx, module, type_name, &module->type);
-    if (status != STATUS_OK) {
-        module_release(module);
-        return status;
-    }
-    *out_module = module;
-    return STATUS_OK;
+    GIVE(status, out_module, module, module_release(module));
 }
 
 status_t module_create(context_t *ctx, const char *type_name, module_t **out_module)
@@ -98,12 +93,7 @@ status_t module_create(context_t *ctx, const char *type_name, module_t **out_mod
     status_t status = datum_bool(ctx, false, &training);
     if (status == STATUS_OK) status = module_set_attribute(ctx, module, "training", training);
     datum_release(training);
-    if (status != STATUS_OK) {
-        module_release(module);
-        return status;
-    }
-    *out_module = module;
-    return STATUS_OK;
+    GIVE(status, out_module, module, module_release(module));
 }
 
 module_t *module_retain(module_t *module)

@@ -75,12 +75,7 @@ status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
     status_t ended = scope_end(ctx);
     if (status == STATUS_OK) status = ended;
     clear(ctx, &entries);
-    if (status != STATUS_OK) {
-        datum_release(dict);
-        return status;
-    }
-    *out_dict = dict;
-    return STATUS_OK;
+    GIVE(status, out_dict, dict, datum_release(dict));
 }
 
 /* ---- import ---- */

@@ -52,10 +52,7 @@ status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree)
     TRY(context_string(ctx, "", &path));
     status_t status = list_take(ctx, &tree, &seen, root, path);
     map_clear(&seen);
-    if (status != STATUS_OK) {
-        tree_clear(ctx, &tree);
-        return status;
-    }
+    TRY_OR(status, tree_clear(ctx, &tree));
     *out_tree = tree;
     return STATUS_OK;
 }

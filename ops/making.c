@@ -15,11 +15,7 @@ static status_t make(context_t *ctx, const char *op, dtype_t dtype, int rank, co
     TRY(tensor_check(ctx, op, dtype, rank, sizes));
     tensor_info_t info = info_dense(dtype, rank, sizes);
     TRY(tensor_make(ctx, &info, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, tensor, &bytes), tensor_drop(tensor));
     *out_elements = bytes;
     *out_tensor = tensor;
     return STATUS_OK;

@@ -573,10 +573,7 @@ status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_val
     void *value = NULL;
     TRY(context_get_zeroed(ctx, slot->bytes, "a slot of the context", &value));
     status_t status = slot->init != NULL ? slot->init(ctx, value) : STATUS_OK;
-    if (status != STATUS_OK) {
-        context_put(ctx, value);
-        return status;
-    }
+    TRY_OR(status, context_put(ctx, value));
     status = context_grow(ctx, &ctx->slots, &ctx->slot_capacity, ctx->n_slots + 1,
                           sizeof *ctx->slots);
     if (status != STATUS_OK) {

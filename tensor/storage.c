@@ -141,11 +141,7 @@ status_t storage_create_for(context_t *ctx, size_t handle_bytes, size_t bytes, v
     char *block = NULL;
     buffer_t *buffer = NULL;
     if (!is_small) TRY(make_buffer(ctx, bytes, &buffer));
-    status_t status = get_block(ctx, at_data, is_small ? bytes : 0, &block);
-    if (status != STATUS_OK) {
-        release_buffer(buffer);
-        return status;
-    }
+    TRY_OR(get_block(ctx, at_data, is_small ? bytes : 0, &block), release_buffer(buffer));
     if (is_small) {
         buffer = (buffer_t *)(void *)block;
         init_new_buffer(ctx, buffer, block + at_data, bytes);
@@ -164,11 +160,7 @@ status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_o
     init_buffer(context_allocator(ctx), buffer, data, bytes);
     buffer->is_read_only = is_read_only;
     buffer->is_borrowed = true;
-    status_t status = wrap_take(ctx, buffer, out_storage);
-    if (status != STATUS_OK) {
-        release_buffer(buffer);
-        return status;
-    }
+    TRY_OR(wrap_take(ctx, buffer, out_storage), release_buffer(buffer));
     buffer->deleter = deleter;
     buffer->user = user;
     return STATUS_OK;

@@ -122,12 +122,7 @@ status_t tensor_hollow(context_t *ctx, const tensor_info_t *info, atomic_int *lo
 status_t tensor_give(context_t *ctx, tensor_t *tensor, tensor_t **out_tensor)
 {
     status_t status = scope_enter(ctx, tensor);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
-    *out_tensor = tensor;
-    return STATUS_OK;
+    GIVE(status, out_tensor, tensor, tensor_drop(tensor));
 }
 
 tensor_t *tensor_hold(tensor_t *tensor)
@@ -191,11 +186,7 @@ static status_t make_dense(context_t *ctx, const char *op, dtype_t dtype, int ra
     tensor_t *tensor = NULL;
     TRY(tensor_make(ctx, &info, &tensor));
     status_t status = tensor_writable(ctx, tensor, out_bytes);
-    if (status == STATUS_OK)
-        *out_tensor = tensor;
-    else
-        tensor_drop(tensor);
-    return status;
+    GIVE(status, out_tensor, tensor, tensor_drop(tensor));
 }
 
 status_t tensor_empty(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
@@ -226,11 +217,7 @@ status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *siz
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_full", dtype, rank, sizes, &tensor, &bytes));
-    status_t status = tensor_fill(ctx, tensor, value);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_fill(ctx, tensor, value), tensor_drop(tensor));
     return tensor_give(ctx, tensor, out_tensor);
 }
 

@@ -73,12 +73,7 @@ static status_t create(context_t *ctx, module_t *module, const char *kind,
     optimizer->kind = kind;
     optimizer->rule = *rule;
     status_t status = fill(ctx, optimizer);
-    if (status != STATUS_OK) {
-        optimizer_destroy(optimizer);
-        return status;
-    }
-    *out_optimizer = optimizer;
-    return STATUS_OK;
+    GIVE(status, out_optimizer, optimizer, optimizer_destroy(optimizer));
 }
 
 status_t optimizer_sgd(context_t *ctx, module_t *module, const sgd_options_t *options,

@@ -108,12 +108,7 @@ status_t optimizer_state_dict(context_t *ctx, const optimizer_t *optimizer, datu
     datum_t *dict = NULL;
     TRY(datum_dict(ctx, 0, NULL, NULL, &dict));
     status_t status = optimizer_put_state(ctx, optimizer, "", true, dict);
-    if (status != STATUS_OK) {
-        datum_release(dict);
-        return status;
-    }
-    *out_dict = dict;
-    return STATUS_OK;
+    GIVE(status, out_dict, dict, datum_release(dict));
 }
 
 /* ---- import ---- */

@@ -43,12 +43,7 @@ status_t parallel_create(context_t *ctx, const parallel_options_t *options,
     if (options != NULL) parallel->options = *options;
     if (parallel->options.bucket_bytes == 0) parallel->options.bucket_bytes = (size_t)4 << 20;
     status_t status = open_group(ctx, parallel);
-    if (status != STATUS_OK) {
-        context_put(ctx, parallel);
-        return status;
-    }
-    *out_parallel = parallel;
-    return STATUS_OK;
+    GIVE(status, out_parallel, parallel, context_put(ctx, parallel));
 }
 
 void parallel_destroy(parallel_t *parallel)

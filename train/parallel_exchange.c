@@ -315,10 +315,7 @@ static status_t make_plan(parallel_t *parallel, const optimizer_t *optimizer,
     if (status == STATUS_OK)
         status = choose_infos(parallel, optimizer, gradients, votes, hashes, plan);
     context_put(ctx, hashes);
-    if (status != STATUS_OK) {
-        context_put(ctx, plan);
-        return status;
-    }
+    TRY_OR(status, context_put(ctx, plan));
     parallel_clear(parallel);
     place(optimizer->n, plan, &n_elements);
     parallel->gradients = plan;

@@ -70,11 +70,7 @@ static status_t exchange_tensor(context_t *ctx, group_t *group, const tensor_t *
         TRY(tensor_make(ctx, &dense, &tensor));
     status_t status = tensor_writable(ctx, tensor, &bytes);
     if (status == STATUS_OK) status = group_broadcast(ctx, op, group, info_bytes(&dense), bytes);
-    if (status == STATUS_OK)
-        *out_tensor = tensor;
-    else
-        tensor_drop(tensor);
-    return status;
+    GIVE(status, out_tensor, tensor, tensor_drop(tensor));
 }
 
 /* ---- the module ---- */

@@ -80,11 +80,7 @@ static status_t make_step(context_t *ctx, module_t *module, step_state_t *state,
     status_t status = module_set_child(ctx, step, "model", module);
     if (status == STATUS_OK && state != NULL)
         status = module_set_method_take(ctx, step, "step", &step_class, state);
-    if (status == STATUS_OK)
-        *out_step = step;
-    else
-        module_release(step);
-    return status;
+    GIVE(status, out_step, step, module_release(step));
 }
 
 /* Traces the step on `copy`, and releases it. */
@@ -108,10 +104,7 @@ static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_
     module_t *copy = NULL;
     TRY(module_snapshot(ctx, module, &copy));
     status_t status = hollow_begin(ctx, &run);
-    if (status != STATUS_OK) {
-        module_release(copy);
-        return status;
-    }
+    TRY_OR(status, module_release(copy));
     for (int i = 0; i < n_in && status == STATUS_OK; i++) {
         const tensor_info_t *info = tensor_info(in[i]);
         const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
@@ -651,11 +644,7 @@ status_t train_program_create(context_t *ctx, module_t *module, const train_aske
     program->keep_numerics = asked->keep_numerics;
     program->may_update = asked->may_update;
     status_t status = fill(ctx, module, asked, optimizer, in, program);
-    if (status == STATUS_OK)
-        *out_program = program;
-    else
-        train_program_destroy(ctx, program);
-    return status;
+    GIVE(status, out_program, program, train_program_destroy(ctx, program));
 }
 
 void train_program_destroy(context_t *ctx, train_program_t *program)

@@ -629,12 +629,7 @@ status_t tape_create(context_t *ctx, tape_t **out_tape)
                      .observer = {.user = tape, .op_end = record_call, .written = note_written},
                      .written = VALUE_NONE};
     status_t status = dispatch_add_observer(ctx, &tape->observer);
-    if (status != STATUS_OK) {
-        context_put(ctx, tape);
-        return status;
-    }
-    *out_tape = tape;
-    return STATUS_OK;
+    GIVE(status, out_tape, tape, context_put(ctx, tape));
 }
 
 void tape_destroy(tape_t *tape)
@@ -669,11 +664,7 @@ status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor)
     REQUIRE(ctx, tape->n_entries == 0,
             "tape_watch: %s, must be watched before the tape records calls", tensor_text(tensor));
     TRY(add_record(tape, &tensor->info, &record));
-    status_t status = track(tape, record, tensor);
-    if (status != STATUS_OK) {
-        cut_records(tape, tape->n_leaves);
-        return status;
-    }
+    TRY_OR(track(tape, record, tensor), cut_records(tape, tape->n_leaves));
     record->is_leaf = true;
     record->key = tensor_hold(tensor);
     tape->n_leaves++;

@@ -605,11 +605,7 @@ status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, voi
                            .optimizer = optimizer,
                            .options = *options};
     status_t status = fill(ctx, trainer);
-    if (status == STATUS_OK)
-        *out_trainer = trainer;
-    else
-        trainer_destroy(trainer);
-    return status;
+    GIVE(status, out_trainer, trainer, trainer_destroy(trainer));
 }
 
 void trainer_destroy(trainer_t *trainer)

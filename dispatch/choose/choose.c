@@ -140,10 +140,7 @@ static status_t try_pair(context_t *ctx, const search_t *search, const candidate
                       format_text(&pair->src, src_text), format_text(&pair->dst, dst_text));
     if (status != STATUS_OK) return status;
     status = look_at(ctx, prepared, &problem, pair, &choice);
-    if (status != STATUS_OK) {
-        onednn_release(choice.primitive);
-        return status;
-    }
+    TRY_OR(status, onednn_release(choice.primitive));
     const char *implementation = onednn_implementation(choice.primitive);
     double share = choose_padded_share(&choice.src) *
                    (search->flops > 0.0 ? choose_padded_share(&choice.dst) : 1.0);

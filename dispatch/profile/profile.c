@@ -142,10 +142,7 @@ static status_t add_record(profile_t *profile, const op_event_t *event,
     if (status == STATUS_OK)
         status = event != NULL ? describe_call(ctx, event, &record)
                                : describe_conversion(ctx, conversion, &record);
-    if (status != STATUS_OK) {
-        clear_record(ctx, &record);
-        return status;
-    }
+    TRY_OR(status, clear_record(ctx, &record));
     profile->records[profile->n_records++] = record;
     return STATUS_OK;
 }

@@ -324,10 +324,7 @@ status_t keep_find(context_t *ctx, module_t *root, const char *const *wishes, co
     status_t status = look_at_wishes(&keeping, wishes);
     if (status == STATUS_OK) status = module_walk(ctx, root, look_at_methods, &keeping);
     if (status == STATUS_OK && graph != NULL) status = look_at_graph(&keeping, graph, self);
-    if (status != STATUS_OK) {
-        keep_clear(&keeping);
-        return status;
-    }
+    TRY_OR(status, keep_clear(&keeping));
     *out_keeping = keeping;
     return STATUS_OK;
 }

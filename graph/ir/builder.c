@@ -692,12 +692,7 @@ status_t graph_builder_create(context_t *ctx, const char *name, graph_builder_t 
     builder->ctx = ctx;
     status_t status = graph_make(ctx, &builder->graph);
     if (status == STATUS_OK) status = set_graph_name(builder, name);
-    if (status != STATUS_OK) {
-        graph_builder_destroy(builder);
-        return status;
-    }
-    *out_builder = builder;
-    return STATUS_OK;
+    GIVE(status, out_builder, builder, graph_builder_destroy(builder));
 }
 
 void graph_builder_destroy(graph_builder_t *builder)

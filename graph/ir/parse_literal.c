@@ -154,12 +154,9 @@ void parse_drop_items(parser_t *parser, int n_left)
 
 static status_t push_take(parser_t *parser, datum_t *datum)
 {
-    status_t status = context_grow(parser->ctx, &parser->items, &parser->items_capacity,
-                                   parser->n_items + 1, sizeof(datum_t *));
-    if (status != STATUS_OK) {
-        datum_release(datum);
-        return status;
-    }
+    TRY_OR(context_grow(parser->ctx, &parser->items, &parser->items_capacity, parser->n_items + 1,
+                        sizeof(datum_t *)),
+           datum_release(datum));
     parser->items[parser->n_items++] = datum;
     return STATUS_OK;
 }

@@ -59,10 +59,7 @@ status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_
     graph_t *computed = NULL;
     TRY(widen_graph(ctx, graph, &computed));
     status_t status = context_get_zeroed(ctx, sizeof *programs, "a plan method", &programs);
-    if (status != STATUS_OK) {
-        graph_release(computed);
-        return status;
-    }
+    TRY_OR(status, graph_release(computed));
     programs->allocator = *context_allocator(ctx);
     programs->graph = graph_retain(graph);
     programs->computed = computed;
@@ -70,11 +67,7 @@ status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_
     pthread_mutex_init(&programs->lock, NULL);
     pthread_cond_init(&programs->changed, NULL);
     status = arenas_create(ctx, &programs->arenas);
-    if (status == STATUS_OK)
-        *out_programs = programs;
-    else
-        programs_release(programs);
-    return status;
+    GIVE(status, out_programs, programs, programs_release(programs));
 }
 
 /* Drops a reference to an entry. The caller holds the lock. */
@@ -358,11 +351,7 @@ static status_t get_entry(context_t *ctx, programs_t *programs, module_t *self, 
     }
     TRY(add_entry(ctx, programs, n_in, in, &entry));
     status_t status = fill_entry(ctx, programs, self, entry);
-    if (status == STATUS_OK)
-        *out_entry = entry;
-    else
-        let_go(programs, entry);
-    return status;
+    GIVE(status, out_entry, entry, let_go(programs, entry));
 }
 
 status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int n_in,

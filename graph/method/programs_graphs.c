@@ -122,11 +122,7 @@ static status_t make(context_t *ctx, programs_t *first, module_t *self, int n_in
     if (status == STATUS_OK) status = programs_create(ctx, graph, programs_capacity(first), &made);
     graph_release(graph);
     if (status == STATUS_OK) status = programs_leave_out(ctx, made, first->skip);
-    if (status == STATUS_OK)
-        *out_made = made;
-    else
-        programs_release(made);
-    return status;
+    GIVE(status, out_made, made, programs_release(made));
 }
 
 static bool is_refusal(status_t status)

@@ -99,11 +99,7 @@ status_t programs_add_anchor(context_t *ctx, programs_t *programs, const program
     programs_anchor_t *anchor = NULL, **at = &programs->anchors;
     const size_t bytes = (size_t)entry->n_inputs * sizeof *entry->inputs;
     TRY(programs_memory(ctx, programs, sizeof *anchor + bytes, "a layout", &anchor));
-    status_t status = programs_string(ctx, programs, layout, &anchor->layout);
-    if (status != STATUS_OK) {
-        end_anchor(programs, anchor);
-        return status;
-    }
+    TRY_OR(programs_string(ctx, programs, layout, &anchor->layout), end_anchor(programs, anchor));
     anchor->n_threads = entry->n_threads;
     anchor->n_inputs = entry->n_inputs;
     memcpy(anchor->inputs, entry->inputs, bytes);

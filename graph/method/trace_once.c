@@ -64,10 +64,7 @@ static status_t learn_take(tracer_t *tracer, tensor_t *tensor, value_t value, ch
                                    tracer->n_known + 1, sizeof *tracer->known);
     void *place = (void *)(uintptr_t)(tracer->n_known + 1);
     if (status == STATUS_OK) status = map_put(&tracer->by_tensor, tensor, place);
-    if (status != STATUS_OK) {
-        context_put(tracer->ctx, path);
-        return status;
-    }
+    TRY_OR(status, context_put(tracer->ctx, path));
     tracer->known[tracer->n_known++] = (known_t){tensor_hold(tensor), value, path,
                                                  storage_version(tensor->storage)};
     const void *bytes = bytes_of(tensor);
@@ -304,11 +301,7 @@ static status_t finish(tracer_t *tracer, int n_out, tensor_t *const *out, graph_
     graph_t *graph;
     TRY(graph_finish(tracer->builder, n_out, results, &graph));
     status_t status = graph_verify(tracer->ctx, graph);
-    if (status == STATUS_OK)
-        *out_graph = graph;
-    else
-        graph_release(graph);
-    return status;
+    GIVE(status, out_graph, graph, graph_release(graph));
 }
 
 static void end(tracer_t *tracer)

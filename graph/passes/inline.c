@@ -394,11 +394,7 @@ static status_t run_rounds(context_t *ctx, const graph_t *graph, inlining_t *inl
             graph_release(next);
         }
     }
-    if (status == STATUS_OK)
-        *out_graph = current;
-    else
-        graph_release(current);
-    return status;
+    GIVE(status, out_graph, current, graph_release(current));
 }
 
 static bool takes_self(const graph_t *graph)

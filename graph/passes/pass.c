@@ -204,11 +204,7 @@ static status_t run_one(context_t *ctx, const pass_t *pass, const graph_t *graph
     if (status != STATUS_OK)
         status = context_fail(ctx, status, "pass %s: %s", pass->name, context_error(ctx));
     if (status == STATUS_OK) status = dump(ctx, pass, result, options);
-    if (status == STATUS_OK)
-        *out_graph = result;
-    else
-        graph_release(result);
-    return status;
+    GIVE(status, out_graph, result, graph_release(result));
 }
 
 static status_t check_names(context_t *ctx, const char *const *names, const char *what)
@@ -282,11 +278,7 @@ static status_t run_all(context_t *ctx, const graph_t *graph, const char *const 
     for (; names != NULL && *names != NULL && status == STATUS_OK; names++)
         status = opens(*names) ? repeat(ctx, &names, options, &current)
                                : advance(ctx, *names, options, &current, &changes);
-    if (status == STATUS_OK)
-        *out_graph = current;
-    else
-        graph_release(current);
-    return status;
+    GIVE(status, out_graph, current, graph_release(current));
 }
 
 /* ---- graphs for many sizes ---- */

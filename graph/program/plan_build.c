@@ -215,10 +215,7 @@ static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_
         status = tensor_over(b->ctx, &own->info, snapshot->storage, own->offset, &settled);
         tensor_drop(own);
     }
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(status, tensor_drop(tensor));
     *source = (plan_source_t){
         .kind = SOURCE_TENSOR, .tensor = settled, .given = tensor, .info = *want};
     return STATUS_OK;
@@ -767,12 +764,7 @@ static status_t create(context_t *ctx, const graph_t *graph, module_t *self, bui
     status_t status = arenas_create(ctx, &plan->arenas);
     if (status == STATUS_OK) status = build_all(build);
     context_put(ctx, build->slots);
-    if (status != STATUS_OK) {
-        plan_release(plan);
-        return status;
-    }
-    *out_plan = plan;
-    return STATUS_OK;
+    GIVE(status, out_plan, plan, plan_release(plan));
 }
 
 status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)

@@ -41,11 +41,7 @@ static status_t show_input(plan_run_t *run, const step_t *step, int index, void 
     if (status == STATUS_OK) status = tensor_writable(run->ctx, copy, &to);
     if (status == STATUS_OK) memcpy(to, bytes, info_bytes(&shown->info));
     tensor_drop(shown);
-    if (status == STATUS_OK)
-        *out = copy;
-    else
-        tensor_drop(copy);
-    return status;
+    GIVE(status, out, copy, tensor_drop(copy));
 }
 
 status_t plan_watch_begin(plan_run_t *run, const step_t *step, void *const *in, void *const *out,

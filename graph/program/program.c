@@ -119,11 +119,7 @@ status_t program_create(context_t *ctx, const graph_t *graph, module_t *self,
     program->allocator = *context_allocator(ctx);
     program->graph = graph_retain((graph_t *)(uintptr_t)graph);
     status_t status = compile(ctx, program, self);
-    if (status == STATUS_OK)
-        *out_program = program;
-    else
-        program_release(program);
-    return status;
+    GIVE(status, out_program, program, program_release(program));
 }
 
 static status_t run_plan(context_t *ctx, plan_t *plan, int n_in, datum_t *const *in, int *n_out,

@@ -203,11 +203,7 @@ static status_t run_all(run_t *run, const graph_block_t *block)
 /* Runs a block after its parameters were set. On success each result has a reference. */
 static status_t run_block(run_t *run, const graph_block_t *block, slot_t *results)
 {
-    status_t status = run_all(run, block);
-    if (status != STATUS_OK) {
-        clear_block(run, block);
-        return status;
-    }
+    TRY_OR(run_all(run, block), clear_block(run, block));
     for (int i = 0; i < block->n_results; i++) {
         value_t value = block->results[i];
         if (value < 0)

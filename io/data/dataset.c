@@ -62,12 +62,7 @@ static status_t copy(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tens
     tensor_t *made = NULL;
     TRY(tensor_make(ctx, &info, &made));
     status_t status = tensor_copy(ctx, made, tensor);
-    if (status != STATUS_OK) {
-        tensor_drop(made);
-        return status;
-    }
-    *out_copy = made;
-    return STATUS_OK;
+    GIVE(status, out_copy, made, tensor_drop(made));
 }
 
 /* Dtype and sizes of one item along the first dimension. */
@@ -114,12 +109,7 @@ static status_t make_of_tensors(context_t *ctx, const char *op, const char *x_na
     dataset_t *dataset = NULL;
     TRY(dataset_make(ctx, &dataset));
     status_t status = fill(ctx, dataset, x, y);
-    if (status != STATUS_OK) {
-        dataset_release(dataset);
-        return status;
-    }
-    *out_dataset = dataset;
-    return STATUS_OK;
+    GIVE(status, out_dataset, dataset, dataset_release(dataset));
 }
 
 status_t dataset_from_tensors(context_t *ctx, const tensor_t *x, const tensor_t *y,
@@ -147,11 +137,7 @@ status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path
         status = make_of_tensors(ctx, "dataset_from_npy", x_path, y_path, x, y, &dataset);
     status_t ended = scope_end(ctx);
     if (status == STATUS_OK) status = ended;
-    if (status == STATUS_OK)
-        *out_dataset = dataset;
-    else
-        dataset_release(dataset);
-    return status;
+    GIVE(status, out_dataset, dataset, dataset_release(dataset));
 }
 
 /* ---- properties ---- */

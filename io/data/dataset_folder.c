@@ -208,10 +208,5 @@ status_t dataset_from_folder(context_t *ctx, const char *path, dataset_t **out_d
     TRY(dataset_make(ctx, &dataset));
     status_t status = scan_classes(ctx, path, dataset);
     if (status == STATUS_OK) status = measure(ctx, dataset);
-    if (status != STATUS_OK) {
-        dataset_release(dataset);
-        return status;
-    }
-    *out_dataset = dataset;
-    return STATUS_OK;
+    GIVE(status, out_dataset, dataset, dataset_release(dataset));
 }

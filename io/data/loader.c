@@ -235,12 +235,7 @@ status_t loader_create(context_t *ctx, dataset_t *dataset, const loader_options_
     loader_t *loader = NULL;
     TRY(context_get_zeroed(ctx, sizeof *loader, "a loader", &loader));
     status_t status = prepare(ctx, dataset, options, loader);
-    if (status != STATUS_OK) {
-        loader_destroy(loader);
-        return status;
-    }
-    *out_loader = loader;
-    return STATUS_OK;
+    GIVE(status, out_loader, loader, loader_destroy(loader));
 }
 
 /* True in a forked child. A child process does not have the loader's thread. If the thread held the
@@ -325,11 +320,7 @@ static status_t take(context_t *ctx, const tensor_info_t *one, int64_t n, const 
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(tensor_make(ctx, &info, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, tensor, &bytes), tensor_drop(tensor));
     if (info_bytes(&info) > 0) memcpy(bytes, buffer, info_bytes(&info));
     *out_tensor = tensor;
     return STATUS_OK;
@@ -344,10 +335,7 @@ static status_t give(context_t *ctx, const loader_t *loader, tensor_t **out_x, t
     tensor_t *x = NULL, *y = NULL;
     TRY(take(ctx, &dataset->item, n, loader->x, &x));
     status_t status = take(ctx, &dataset->target, n, loader->y, &y);
-    if (status != STATUS_OK) {
-        tensor_drop(x);
-        return status;
-    }
+    TRY_OR(status, tensor_drop(x));
     status = tensor_give(ctx, x, out_x);
     status_t other = tensor_give(ctx, y, out_y);
     if (status == STATUS_OK) status = other;

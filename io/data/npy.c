@@ -231,12 +231,7 @@ static status_t read_elements(const header_t *header, size_t n_left, tensor_t **
         if (status == STATUS_OK) status = reorder(header, columns, tensor);
     }
     tensor_drop(columns);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
-    *out_tensor = tensor;
-    return STATUS_OK;
+    GIVE(status, out_tensor, tensor, tensor_drop(tensor));
 }
 
 status_t npy_load(context_t *ctx, const char *path, tensor_t **out_tensor)

@@ -108,11 +108,7 @@ status_t npy_load_folder(context_t *ctx, const char *path, datum_t **out_dict)
     status_t ended = scope_end(ctx);
     if (status == STATUS_OK) status = ended;
     clear(ctx, &names);
-    if (status == STATUS_OK)
-        *out_dict = dict;
-    else
-        datum_release(dict);
-    return status;
+    GIVE(status, out_dict, dict, datum_release(dict));
 }
 
 /* ---- writing ---- */

@@ -251,9 +251,5 @@ status_t decoder_create(context_t *ctx, const gguf_t *file, const decoder_option
     const building_t b = {ctx, file, &shape};
     TRY(module_create(ctx, "Decoder", &model));
     status_t status = fill_model(&b, model);
-    if (status == STATUS_OK)
-        *out_module = model;
-    else
-        module_release(model);
-    return status;
+    GIVE(status, out_module, model, module_release(model));
 }

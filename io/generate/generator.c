@@ -151,11 +151,7 @@ status_t generator_create(context_t *ctx, const char *path, const generator_opti
     generator->allocator = *context_allocator(ctx);
     status_t status = fill(ctx, path, options, generator);
     if (status == STATUS_OK) status = generator_reset(ctx, generator, &options->sampling);
-    if (status == STATUS_OK)
-        *out_generator = generator;
-    else
-        generator_destroy(generator);
-    return status;
+    GIVE(status, out_generator, generator, generator_destroy(generator));
 }
 
 void generator_destroy(generator_t *generator)

@@ -20,10 +20,7 @@ static status_t open_take(context_t *ctx, const char *path, file_mapping_t *mapp
 {
     gguf_t *file = NULL;
     status_t status = context_get_zeroed(ctx, sizeof *file, "a GGUF file", &file);
-    if (status != STATUS_OK) {
-        file_release(mapping);
-        return status;
-    }
+    TRY_OR(status, file_release(mapping));
     file->allocator = *context_allocator(ctx);
     file->mapping = mapping;
     file->bytes = bytes;
@@ -32,11 +29,7 @@ static status_t open_take(context_t *ctx, const char *path, file_mapping_t *mapp
     if (status == STATUS_OK)
         status = file_check_kind(ctx, "gguf", path, FILE_GGUF, file->bytes, file->n_bytes);
     if (status == STATUS_OK) status = gguf_read_header(ctx, file);
-    if (status == STATUS_OK)
-        *out_file = file;
-    else
-        gguf_close(file);
-    return status;
+    GIVE(status, out_file, file, gguf_close(file));
 }
 
 status_t gguf_open(context_t *ctx, const char *path, gguf_t **out_file)
@@ -204,11 +197,7 @@ status_t gguf_metadata(context_t *ctx, const gguf_t *file, tensor_t **out_bytes)
     if (file == NULL) return context_null(ctx, "gguf_metadata", "file");
     const tensor_info_t info = info_dense(DTYPE_U8, SHAPE((int64_t)file->values_end));
     TRY(tensor_make(ctx, &info, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, tensor, &bytes), tensor_drop(tensor));
     /* The number of tensors follows the magic and the version. */
     memcpy(bytes, file->bytes, file->values_end);
     memcpy((unsigned char *)bytes + 8, no_tensors, sizeof no_tensors);

@@ -388,12 +388,7 @@ status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, bool is_bu
     memcpy(path, name, length + 1);
     if (!is_free_path(onnx->module, path)) choose_name(onnx->module, length, path);
     status_t status = set_leaf(ctx, onnx->module, path, tensor, is_buffer);
-    if (status != STATUS_OK) {
-        context_put(ctx, path);
-        return status;
-    }
-    *out_path = path;
-    return STATUS_OK;
+    GIVE(status, out_path, path, context_put(ctx, path));
 }
 
 /* ---- known items in the graph ---- */

@@ -62,11 +62,7 @@ status_t ml_known(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *siz
     TRY(shape_check(ctx, "a list", dtype, rank, sizes));
     const tensor_info_t info = info_dense(dtype, rank, sizes);
     TRY(tensor_make(ctx, &info, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, tensor, &bytes), tensor_drop(tensor));
     if (info_bytes(&info) > 0) memcpy(bytes, elements, info_bytes(&info));
     return onnx_item_take(node->onnx, NULL, tensor, out);
 }

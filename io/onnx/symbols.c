@@ -102,11 +102,7 @@ static status_t give_numbers(onnx_t *onnx, const tensor_info_t *info, const int6
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(tensor_make(onnx->ctx, info, &tensor));
-    status_t status = tensor_writable(onnx->ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(onnx->ctx, tensor, &bytes), tensor_drop(tensor));
     for (int64_t i = 0; i < info_numel(info); i++)
         dtype_store_integer(info->dtype, (char *)bytes + (size_t)i * dtype_size(info->dtype),
                             numbers[i]);

@@ -281,12 +281,7 @@ status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_
     TRY(tensor_make(ctx, &info, &tensor));
     status_t status = tensor_writable(ctx, tensor, &bytes);
     if (status == STATUS_OK) status = fill(onnx, proto, &info, bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
-    *out_tensor = tensor;
-    return STATUS_OK;
+    GIVE(status, out_tensor, tensor, tensor_drop(tensor));
 }
 
 status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor)

@@ -198,11 +198,7 @@ static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *o
     void *bytes = NULL;
     tensor_info_t info = info_dense(dtype, 0, NULL);
     TRY(tensor_make(node->onnx->ctx, &info, &tensor));
-    status_t status = tensor_writable(node->onnx->ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(node->onnx->ctx, tensor, &bytes), tensor_drop(tensor));
     const bool is_signed = dtype == DTYPE_S8 || dtype == DTYPE_S16 || dtype == DTYPE_S32 ||
                            dtype == DTYPE_S64;
     const int64_t largest = (int64_t)(UINT64_MAX >> (64 - bits + (is_signed ? 1 : 0)));

@@ -195,10 +195,7 @@ static status_t import_window(onnx_node_t *node, double a, double b, double c)
         const double angle = period > 0 ? TWO_PI * (double)i / period : TWO_PI / 2;
         ((double *)bytes)[i] = a - b * cos(angle) + c * cos(2 * angle);
     }
-    if (status != STATUS_OK) {
-        tensor_drop(window);
-        return status;
-    }
+    TRY_OR(status, tensor_drop(window));
     TRY(onnx_item_take(node->onnx, NULL, window, &item));
     return onnx_cast(node, item, dtype, &node->out[0]);
 }

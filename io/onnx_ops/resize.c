@@ -125,11 +125,7 @@ static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, 
     for (int d = 0; d < resize->rank; d++) sizes[d] = d == dim ? to : 1;
     TRY(tensor_zeros(ctx, DTYPE_BOOL, resize->rank, sizes, &mask));
     scope_take(ctx, mask);
-    status_t status = tensor_data_mutable(ctx, mask, &elements);
-    if (status != STATUS_OK) {
-        tensor_drop(mask);
-        return status;
-    }
+    TRY_OR(tensor_data_mutable(ctx, mask, &elements), tensor_drop(mask));
     for (int64_t i = 0; i < to; i++) {
         const float place = resize_crop_place(from, to, (float)resize->start[dim],
                                               (float)resize->end[dim], i);
@@ -409,11 +405,7 @@ static status_t make_places(onnx_node_t *node, dtype_t dtype, int n, const int64
                  (long long)sizes[d]);
     tensor_info_t info = info_dense(dtype, 2, (int64_t[]){n_pixels, n + 1});
     TRY(tensor_make(node->onnx->ctx, &info, &tensor));
-    status_t status = tensor_writable(node->onnx->ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(node->onnx->ctx, tensor, &bytes), tensor_drop(tensor));
     for (int64_t p = 0; p < n_pixels; p++) {
         int64_t rest = p;
         for (int k = 0; k <= n; k++) {

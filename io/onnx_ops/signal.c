@@ -57,11 +57,7 @@ static status_t make_matrix(onnx_node_t *node, const transform_t *transform, ite
              (long long)transform->given, (long long)transform->n_out, (long long)MAX_MATRIX);
     tensor_info_t info = info_dense(transform->dtype, 2, sizes);
     TRY(tensor_make(ctx, &info, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, tensor, &bytes), tensor_drop(tensor));
     for (int64_t n = 0; n < transform->given; n++)
         for (int64_t k = 0; k < transform->n_out; k++) fill_number(transform, n, k, bytes);
     return onnx_item_take(node->onnx, NULL, tensor, out);
@@ -305,11 +301,7 @@ status_t onnx_import_mel_weight_matrix(onnx_node_t *node)
     TRY(read_mel(node, &mel));
     tensor_info_t info = info_dense(dtype, 2, (int64_t[]){mel.length / 2 + 1, mel.n_bins});
     TRY(tensor_make(ctx, &info, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, tensor, &bytes), tensor_drop(tensor));
     for (int64_t f = 0; f < info.sizes[0]; f++)
         for (int64_t b = 0; b < mel.n_bins; b++)
             dtype_store(dtype, (char *)bytes + (size_t)(f * mel.n_bins + b) * dtype_size(dtype),

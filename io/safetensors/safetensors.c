@@ -178,21 +178,14 @@ static status_t open_take(context_t *ctx, const char *path, file_mapping_t *sour
 {
     safetensors_t *file = NULL;
     status_t status = context_get_zeroed(ctx, sizeof *file, "a safetensors file", &file);
-    if (status != STATUS_OK) {
-        file_release(source);
-        return status;
-    }
+    TRY_OR(status, file_release(source));
     file->allocator = *context_allocator(ctx);
     file->source = source;
     file->bytes = bytes;
     file->n_bytes = n_bytes;
     status = context_string(ctx, path, &file->path);
     if (status == STATUS_OK) status = read_file(ctx, file);
-    if (status == STATUS_OK)
-        *out_file = file;
-    else
-        safetensors_close(file);
-    return status;
+    GIVE(status, out_file, file, safetensors_close(file));
 }
 
 status_t safetensors_open(context_t *ctx, const char *path, safetensors_t **out_file)
@@ -203,10 +196,7 @@ status_t safetensors_open(context_t *ctx, const char *path, safetensors_t **out_
     void *head = NULL;
     TRY(file_open_unmapped(ctx, path, &source));
     status_t status = read_head(ctx, path, source, &head);
-    if (status != STATUS_OK) {
-        file_release(source);
-        return status;
-    }
+    TRY_OR(status, file_release(source));
     status = open_take(ctx, path, source, head, file_size(source), out_file);
     if (status == STATUS_OK) (*out_file)->bytes = NULL;
     context_put(ctx, head);
@@ -301,19 +291,13 @@ static status_t copy_elements(context_t *ctx, const safetensors_t *file,
     void *place = NULL;
     TRY(tensor_make(ctx, dense, &tensor));
     status_t status = tensor_writable(ctx, tensor, &place);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(status, tensor_drop(tensor));
     unsigned char *bytes = place;
     if (file->source != NULL)
         status = file_read(ctx, file->path, file->source, info->offset, info->n_bytes, bytes);
     else if (info->n_bytes > 0)
         memcpy(bytes, file->bytes + info->offset, info->n_bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    TRY_OR(status, tensor_drop(tensor));
     for (size_t i = 0; info->dtype == DTYPE_BOOL && i < info->n_bytes; i++)
         bytes[i] = bytes[i] != 0;
     return tensor_give(ctx, tensor, out_tensor);
@@ -347,11 +331,7 @@ status_t safetensors_load(context_t *ctx, const char *path, datum_t **out_dict)
     for (int i = 0; i < file->n_items && status == STATUS_OK; i++)
         status = safetensors_put(ctx, file, file->items[i].info.name, dict);
     safetensors_close(file);
-    if (status == STATUS_OK)
-        *out_dict = dict;
-    else
-        datum_release(dict);
-    return status;
+    GIVE(status, out_dict, dict, datum_release(dict));
 }
 
 status_t safetensors_put(context_t *ctx, const safetensors_t *file, const char *name, datum_t *dict)

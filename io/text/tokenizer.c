@@ -83,11 +83,7 @@ status_t tokenizer_create(context_t *ctx, const gguf_t *file, tokenizer_t **out_
     TRY(context_get_zeroed(ctx, sizeof *tokenizer, "a tokenizer", &tokenizer));
     tokenizer->allocator = *context_allocator(ctx);
     status_t status = read_file(ctx, tokenizer, file);
-    if (status == STATUS_OK)
-        *out_tokenizer = tokenizer;
-    else
-        tokenizer_destroy(tokenizer);
-    return status;
+    GIVE(status, out_tokenizer, tokenizer, tokenizer_destroy(tokenizer));
 }
 
 void tokenizer_destroy(tokenizer_t *tokenizer)

@@ -62,10 +62,5 @@ status_t layer_activation(context_t *ctx, eltwise_t eltwise, double alpha, doubl
     module_t *module = NULL;
     TRY(module_create(ctx, is_relu6 ? "ReLU6" : types[eltwise], &module));
     status_t status = init(ctx, module, eltwise, alpha, beta);
-    if (status != STATUS_OK) {
-        module_release(module);
-        return status;
-    }
-    *out_module = module;
-    return STATUS_OK;
+    GIVE(status, out_module, module, module_release(module));
 }

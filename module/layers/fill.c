@@ -59,12 +59,7 @@ static status_t make(context_t *ctx, const char *name, int rank, const int64_t *
     tensor_t *tensor = NULL;
     TRY(tensor_make(ctx, &info, &tensor));
     status_t status = layer_fill(ctx, tensor, fill, a, b);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
-    *out_tensor = tensor;
-    return STATUS_OK;
+    GIVE(status, out_tensor, tensor, tensor_drop(tensor));
 }
 
 status_t layer_parameter(context_t *ctx, module_t *module, const char *name, int rank,

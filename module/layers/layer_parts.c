@@ -92,10 +92,5 @@ status_t layer_build(context_t *ctx, const char *type, forward_t forward, layer_
     TRY(module_create(ctx, type, &module));
     status_t status = init != NULL ? init(ctx, module, user) : STATUS_OK;
     if (status == STATUS_OK) status = module_set_forward(ctx, module, "forward", forward);
-    if (status != STATUS_OK) {
-        module_release(module);
-        return status;
-    }
-    *out_module = module;
-    return STATUS_OK;
+    GIVE(status, out_module, module, module_release(module));
 }

@@ -259,11 +259,7 @@ static status_t build(context_t *ctx, const recurrent_init_t *init, module_t **o
     status_t status = fill_layer(ctx, module, init);
     if (status == STATUS_OK)
         status = module_set_forward(ctx, module, "forward", forwards[init->kind]);
-    if (status == STATUS_OK)
-        *out_module = module;
-    else
-        module_release(module);
-    return status;
+    GIVE(status, out_module, module, module_release(module));
 }
 
 static status_t make(context_t *ctx, kind_t kind, int64_t input_size, int64_t hidden_size,

@@ -12,11 +12,7 @@ static status_t make_number(context_t *ctx, const opdef_t *op, const tensor_t *x
     tensor_t *number = NULL;
     void *element = NULL;
     TRY(tensor_make(ctx, &info, &number));
-    status_t status = tensor_writable(ctx, number, &element);
-    if (status != STATUS_OK) {
-        tensor_drop(number);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, number, &element), tensor_drop(number));
     if (dtype_is_floating(dtype))
         dtype_store(dtype, element, value);
     else

@@ -14,6 +14,25 @@
         if (try_status_ != STATUS_OK) return try_status_;                                          \
     } while (0)
 
+/* Runs `undo` and returns from the function if expr fails: TRY_OR(read(file), file_close(file)) */
+#define TRY_OR(expr, undo)                                                                         \
+    do {                                                                                           \
+        const status_t try_status_ = (expr);                                                       \
+        if (try_status_ != STATUS_OK) {                                                            \
+            undo;                                                                                  \
+            return try_status_;                                                                    \
+        }                                                                                          \
+    } while (0)
+
+/* Ends a function that makes `value`: writes it to *out, or runs `undo` if the status is a failure.
+ * Returns the status. */
+#define GIVE(status, out, value, undo)                                                             \
+    do {                                                                                           \
+        TRY_OR(status, undo);                                                                      \
+        *(out) = (value);                                                                          \
+        return STATUS_OK;                                                                          \
+    } while (0)
+
 /* Returns with a code and a message "<op>: <what was given>, <rule>". */
 #define FAIL(ctx, code, ...) return context_fail((ctx), (code), __VA_ARGS__)
 

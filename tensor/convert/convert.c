@@ -645,11 +645,8 @@ status_t convert_pack(context_t *ctx, convert_pack_t pack, const tensor_info_t *
     size_t n_bytes = 0;
     TRY(tensor_count_bytes(ctx, want, &n_bytes));
     TRY(tensor_make_of(ctx, want, n_bytes, 0, &result, &bytes));
-    status_t status = convert_pack_bytes(ctx, pack, from, from_bytes, want, bytes, cause);
-    if (status != STATUS_OK) {
-        tensor_drop(result);
-        return status;
-    }
+    TRY_OR(convert_pack_bytes(ctx, pack, from, from_bytes, want, bytes, cause),
+           tensor_drop(result));
     if (from->layout != want->layout) convert_count_transition(ctx, want->layout);
     *out_tensor = result;
     return STATUS_OK;

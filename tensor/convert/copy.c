@@ -46,11 +46,7 @@ static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t
     void *bytes = NULL;
     TRY(storage_restore(ctx, src->storage, CAUSE_USER));
     TRY(tensor_make(ctx, info, &copy));
-    status_t status = tensor_writable(ctx, copy, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(copy);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, copy, &bytes), tensor_drop(copy));
     move(ctx, &src->info, tensor_bytes(src), info, bytes);
     *out_copy = copy;
     return STATUS_OK;
@@ -74,11 +70,7 @@ static status_t duplicate_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_
     tensor_t *copy = NULL;
     void *bytes = NULL;
     TRY(tensor_make(ctx, &tensor->info, &copy));
-    status_t status = tensor_writable(ctx, copy, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(copy);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, copy, &bytes), tensor_drop(copy));
     memcpy(bytes, tensor_bytes(tensor), info_bytes(&tensor->info));
     *out_copy = copy;
     return STATUS_OK;
@@ -171,11 +163,7 @@ static status_t cast_elements(context_t *ctx, const tensor_t *tensor, dtype_t dt
     tensor_t *copy = NULL;
     void *bytes = NULL;
     TRY(tensor_make(ctx, &info, &copy));
-    status_t status = tensor_writable(ctx, copy, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(copy);
-        return status;
-    }
+    TRY_OR(tensor_writable(ctx, copy, &bytes), tensor_drop(copy));
     if (tensor->info.format.kind == FORMAT_TAG) {
         int64_t n = (int64_t)(info_bytes(&info) / dtype_size(dtype));
         const int64_t one = 1;

@@ -64,11 +64,7 @@ static status_t take_open(context_t *ctx, const char *path, int file, bool is_ma
     file_mapping_t *mapping = NULL;
     TRY(context_get_zeroed(ctx, sizeof *mapping, "a file mapping", &mapping));
     mapping->file = is_mapped ? -1 : file;
-    status_t status = map_open(ctx, path, file, mapping);
-    if (status != STATUS_OK) {
-        context_put(ctx, mapping);
-        return status;
-    }
+    TRY_OR(map_open(ctx, path, file, mapping), context_put(ctx, mapping));
     atomic_init(&mapping->n_references, 1);
     mapping->allocator = *context_allocator(ctx);
     *out_mapping = mapping;
@@ -150,11 +146,7 @@ status_t file_read_whole(context_t *ctx, const char *path, file_mapping_t **out_
     status_t status = file_block_create(ctx, file->n_bytes, &block);
     if (status == STATUS_OK) status = file_read(ctx, path, file, 0, file->n_bytes, block->bytes);
     file_release(file);
-    if (status == STATUS_OK)
-        *out_block = block;
-    else
-        file_release(block);
-    return status;
+    GIVE(status, out_block, block, file_release(block));
 }
 
 const void *file_bytes(const file_mapping_t *mapping)
@@ -224,10 +216,7 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
     storage_t *storage = NULL;
     status_t status = storage_borrow(ctx, (char *)mapping->bytes + offset, n_bytes, true, let_go,
                                      file_retain(mapping), &storage);
-    if (status != STATUS_OK) {
-        file_release(mapping);
-        return status;
-    }
+    TRY_OR(status, file_release(mapping));
     if (!mapping->is_block) storage_set_unload(storage, file_unload);
     tensor_t *tensor = NULL;
     status = tensor_over(ctx, info, storage, 0, &tensor);
@@ -270,11 +259,8 @@ status_t file_block_create(context_t *ctx, size_t n_bytes, file_mapping_t **out_
 {
     file_mapping_t *block = NULL;
     TRY(context_get_zeroed(ctx, sizeof *block, "a block of constants", &block));
-    status_t status = context_get(ctx, n_bytes, "constants of a file", &block->bytes);
-    if (status != STATUS_OK) {
-        context_put(ctx, block);
-        return status;
-    }
+    TRY_OR(context_get(ctx, n_bytes, "constants of a file", &block->bytes),
+           context_put(ctx, block));
     atomic_init(&block->n_references, 1);
     block->allocator = *context_allocator(ctx);
     block->n_bytes = n_bytes;

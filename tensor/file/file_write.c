@@ -228,12 +228,7 @@ status_t file_write_begin(context_t *ctx, const char *path, file_writer_t **out_
     writer->ctx = ctx;
     writer->file = -1;
     status_t status = open_temporary(ctx, path, writer);
-    if (status != STATUS_OK) {
-        drop_writer(writer);
-        return status;
-    }
-    *out_writer = writer;
-    return STATUS_OK;
+    GIVE(status, out_writer, writer, drop_writer(writer));
 }
 
 static status_t write_out(file_writer_t *writer, const char *bytes, size_t n_bytes)

@@ -147,12 +147,7 @@ status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a frame", sizeof *frame);
     *frame = (onednn_frame_t){.primitive = primitive};
     status_t status = add_memories(ctx, frame);
-    if (status != STATUS_OK) {
-        onednn_frame_destroy(frame);
-        return status;
-    }
-    *out_frame = frame;
-    return STATUS_OK;
+    GIVE(status, out_frame, frame, onednn_frame_destroy(frame));
 }
 
 void onednn_frame_destroy(onednn_frame_t *frame)

@@ -56,11 +56,8 @@ static status_t describe(context_t *ctx, const reorder_t *wanted, reorder_t **ou
         .kind = ONEDNN_REORDER, .n_src = 1, .src = &wanted->src, .dst = &wanted->dst};
     onednn_primitive_t *primitive = NULL;
     TRY(onednn_describe(ctx, &problem, &primitive));
-    status_t status = context_get(ctx, sizeof **out_reorder, "a reorder", out_reorder);
-    if (status != STATUS_OK) {
-        onednn_release(primitive);
-        return status;
-    }
+    TRY_OR(context_get(ctx, sizeof **out_reorder, "a reorder", out_reorder),
+           onednn_release(primitive));
     **out_reorder = *wanted;
     (*out_reorder)->primitive = primitive;
     return STATUS_OK;

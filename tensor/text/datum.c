@@ -117,12 +117,7 @@ status_t datum_string(context_t *ctx, const char *value, datum_t **out_datum)
     datum_t *datum = NULL;
     TRY(make(ctx, DATUM_STRING, &datum));
     status_t status = context_string(ctx, value, &datum->string);
-    if (status != STATUS_OK) {
-        datum_release(datum);
-        return status;
-    }
-    *out_datum = datum;
-    return STATUS_OK;
+    GIVE(status, out_datum, datum, datum_release(datum));
 }
 
 static bool has_items(const datum_t *datum)
@@ -225,12 +220,7 @@ static status_t make_filled(context_t *ctx, const char *op, datum_kind_t kind, i
     datum_t *datum = NULL;
     TRY(make(ctx, kind, &datum));
     status_t status = fill(ctx, op, datum, n, keys, items);
-    if (status != STATUS_OK) {
-        datum_release(datum);
-        return status;
-    }
-    *out_datum = datum;
-    return STATUS_OK;
+    GIVE(status, out_datum, datum, datum_release(datum));
 }
 
 status_t datum_list(context_t *ctx, int n, datum_t *const *items, datum_t **out_datum)
@@ -422,12 +412,7 @@ status_t datum_clone(context_t *ctx, const datum_t *datum, datum_t **out_copy)
     datum_t *copy = NULL;
     TRY(make(ctx, datum->kind, &copy));
     status_t status = clone_items(ctx, datum, copy);
-    if (status != STATUS_OK) {
-        datum_release(copy);
-        return status;
-    }
-    *out_copy = copy;
-    return STATUS_OK;
+    GIVE(status, out_copy, copy, datum_release(copy));
 }
 
 /* Compares the bits of elements, so a NaN equals itself, and 0 differs from -0. */

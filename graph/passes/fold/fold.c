@@ -72,11 +72,7 @@ status_t fold_read(context_t *ctx, const datum_t *datum, double **out_values, in
         *values = datum_as_float(datum);
     else
         status = read_tensor(ctx, datum_as_tensor(datum), values);
-    if (status == STATUS_OK)
-        *out_values = values;
-    else
-        context_put(ctx, values);
-    return status;
+    GIVE(status, out_values, values, context_put(ctx, values));
 }
 
 /* ---- anchors ---- */

@@ -62,10 +62,7 @@ static status_t outputs_begin(rewrite_t *rewrite, const graph_node_t *node, outp
         status = context_get(ctx, n * sizeof *out->types, "types", &out->types);
     if (status == STATUS_OK)
         status = context_get(ctx, n * sizeof *out->names, "names", &out->names);
-    if (status != STATUS_OK) {
-        outputs_clear(ctx, out);
-        return status;
-    }
+    TRY_OR(status, outputs_clear(ctx, out));
     for (int i = 0; i < out->n; i++) {
         bool is_moved = i == (move->replaces ? move->index : node->n_outputs);
         value_t like = is_moved ? move->conversion->outputs[0] : node->outputs[i];

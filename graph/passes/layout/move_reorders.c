@@ -471,9 +471,5 @@ status_t pass_move_reorders(context_t *ctx, const graph_t *graph, const pass_opt
     status_t status = STATUS_OK;
     bool moves = n > 0;
     while (moves && status == STATUS_OK) status = move_one(ctx, options, &current, &moves);
-    if (status == STATUS_OK)
-        *out_graph = current;
-    else
-        graph_release(current);
-    return status;
+    GIVE(status, out_graph, current, graph_release(current));
 }

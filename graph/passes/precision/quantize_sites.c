@@ -281,10 +281,7 @@ status_t quantize_find(context_t *ctx, const graph_t *graph, const pass_options_
     bool **const flags[] = {&sites.has_range, &sites.is_product, &sites.is_on_integers};
     for (size_t i = 0; i < sizeof flags / sizeof *flags && status == STATUS_OK; i++)
         status = context_get_zeroed(ctx, n * sizeof **flags[i], "values on integers", flags[i]);
-    if (status != STATUS_OK) {
-        quantize_clear(ctx, &sites);
-        return status;
-    }
+    TRY_OR(status, quantize_clear(ctx, &sites));
     read_ranges(&finding);
     for (int i = 0; i < body->n_nodes; i++) find_product(ctx, &finding, body->nodes[i]);
     for (int i = body->n_nodes - 1; i >= 0; i--) find_reads(&finding, body->nodes[i]);
