@@ -454,7 +454,7 @@ const tensor_info_t *tensor_info(const tensor_t *tensor)
     return tensor != NULL ? &tensor->info : NULL;
 }
 
-static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tensor)
+status_t tensor_need_dense(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     if (tensor == NULL) return context_null(ctx, op, "tensor");
     if (tensor->info.layout != LAYOUT_DENSE)
@@ -465,7 +465,7 @@ static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tenso
 status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **out_strides)
 {
     TRY(context_output(ctx, "tensor_strides", out_strides));
-    TRY(need_dense(ctx, "tensor_strides", tensor));
+    TRY(tensor_need_dense(ctx, "tensor_strides", tensor));
     *out_strides = tensor->info.format.strides;
     return STATUS_OK;
 }
@@ -482,7 +482,7 @@ static status_t need_elements(context_t *ctx, const char *op, const tensor_t *te
 status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)
 {
     TRY(context_output(ctx, "tensor_data", out_data));
-    TRY(need_dense(ctx, "tensor_data", tensor));
+    TRY(tensor_need_dense(ctx, "tensor_data", tensor));
     TRY(need_elements(ctx, "tensor_data", tensor));
     storage_expose(tensor->storage);
     *out_data = tensor_bytes(tensor);
@@ -492,7 +492,7 @@ status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_da
 status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
 {
     TRY(context_output(ctx, "tensor_data_mutable", out_data));
-    TRY(need_dense(ctx, "tensor_data_mutable", tensor));
+    TRY(tensor_need_dense(ctx, "tensor_data_mutable", tensor));
     TRY(need_elements(ctx, "tensor_data_mutable", tensor));
     storage_expose(tensor->storage);
     return tensor_writable(ctx, tensor, out_data);

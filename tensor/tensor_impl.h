@@ -81,6 +81,9 @@ static inline const void *tensor_bytes(const tensor_t *tensor)
 /* Like tensor_clone, but does not enter the copy in a scope. */
 status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy);
 
+/* Fails with a message of function `op` if the tensor is NULL or not dense. */
+status_t tensor_need_dense(context_t *ctx, const char *op, const tensor_t *tensor);
+
 /* True if dtype and sizes are equal and both formats have the same bytes; layouts may differ.
  * Example: dense [4,4] and mkldnn [4,4]@ab. */
 bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/sym/sym.h"
+#include "tensor/sym/sym_impl.h"
 
 /* ---- evaluating ---- */
 
@@ -258,16 +258,6 @@ static bool find_line(int n_samples, const int64_t *product, const int64_t *valu
     return true;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
-}
-
 /* value = height * steps + slope * size + base; steps is a quotient of the size */
 typedef struct size_stairs {
     int64_t slope, height, base;
@@ -291,7 +281,7 @@ static bool find_stairs(int k, int n_samples, const int64_t *sizes, const int64_
         if (sizes[s] > INT32_MAX || __builtin_sub_overflow(values[s], ramp, &stairs->steps[s]) ||
             stairs->steps[s] > INT64_MAX / 4 || stairs->steps[s] < INT64_MIN / 4)
             return false;
-        height = common_divisor(height, stairs->steps[s] - stairs->steps[0]);
+        height = sym_gcd(height, stairs->steps[s] - stairs->steps[0]);
     }
     if (height == 0) return false;
     stairs->base = stairs->steps[0] % height;

@@ -581,12 +581,27 @@ status_t onnx_binary(onnx_node_t *node, const char *op_name, item_t a, item_t b,
     return onnx_op(node, op_name, NULL, 2, in, out);
 }
 
+status_t onnx_with_number(onnx_node_t *node, const char *op_name, item_t x, double number,
+                          item_t *out)
+{
+    item_t item;
+    TRY(onnx_number(node->onnx, number, &item));
+    return onnx_binary(node, op_name, x, item, out);
+}
+
+status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int64_t dim, item_t *out)
+{
+    *out = parts[0];
+    if (n == 1) return STATUS_OK;
+    return onnx_op(node, "concat", ONNX_ATTRS(SET("dim", dim)), n, parts, out);
+}
+
 status_t onnx_reshape(onnx_node_t *node, item_t x, int rank, const int64_t *sizes, item_t *out)
 {
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
     if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
-    return onnx_op(node, "reshape", ONNX_ATTRS({"sizes", .n = rank, .ints = sizes}), 1, &x, out);
+    return onnx_op(node, "reshape", ONNX_ATTRS(SET_INTS("sizes", rank, sizes)), 1, &x, out);
 }
 
 status_t onnx_permute(onnx_node_t *node, item_t x, int n, const int64_t *dims, item_t *out)
@@ -595,7 +610,7 @@ status_t onnx_permute(onnx_node_t *node, item_t x, int n, const int64_t *dims, i
     for (int i = 0; i < n; i++) is_identity = is_identity && dims[i] == i;
     *out = x;
     if (is_identity) return STATUS_OK;
-    return onnx_op(node, "permute", ONNX_ATTRS({"dims", .n = n, .ints = dims}), 1, &x, out);
+    return onnx_op(node, "permute", ONNX_ATTRS(SET_INTS("dims", n, dims)), 1, &x, out);
 }
 
 status_t onnx_expand(onnx_node_t *node, item_t x, int rank, const int64_t *sizes, item_t *out)
@@ -603,14 +618,14 @@ status_t onnx_expand(onnx_node_t *node, item_t x, int rank, const int64_t *sizes
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
     if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
-    return onnx_op(node, "expand", ONNX_ATTRS({"sizes", .n = rank, .ints = sizes}), 1, &x, out);
+    return onnx_op(node, "expand", ONNX_ATTRS(SET_INTS("sizes", rank, sizes)), 1, &x, out);
 }
 
 status_t onnx_cast(onnx_node_t *node, item_t x, dtype_t dtype, item_t *out)
 {
     *out = x;
     if (onnx_info(node->onnx, x)->dtype == dtype) return STATUS_OK;
-    return onnx_op(node, "cast", ONNX_ATTRS({"dtype", dtype}), 1, &x, out);
+    return onnx_op(node, "cast", ONNX_ATTRS(SET("dtype", dtype)), 1, &x, out);
 }
 
 status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t end, int64_t step,
@@ -619,9 +634,10 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
     *out = x;
     bool is_whole = start == 0 && step == 1 && end == onnx_info(node->onnx, x)->sizes[dim];
     if (is_whole) return STATUS_OK;
-    return onnx_op(node, "slice",
-                   ONNX_ATTRS({"dim", dim}, {"start", start}, {"end", end}, {"step", step}), 1, &x,
-                   out);
+    return onnx_op(
+        node, "slice",
+        ONNX_ATTRS(SET("dim", dim), SET("start", start), SET("end", end), SET("step", step)), 1, &x,
+        out);
 }
 
 status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out)
@@ -641,5 +657,5 @@ status_t onnx_take(onnx_node_t *node, item_t x, int dim, int n, const int64_t *i
 {
     item_t in[2] = {x, ITEM_NONE};
     TRY(onnx_vector(node->onnx, NULL, n, index, &in[1]));
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", dim}), 2, in, out);
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", dim)), 2, in, out);
 }

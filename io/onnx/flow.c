@@ -204,7 +204,7 @@ static status_t add_slice(loop_t *loop, int slice, item_t *out)
     onnx_node_t *node = loop->node;
     item_t place;
     TRY(find_place(loop, slice, &place));
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", loop->slice_axes[slice]}), 2,
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", loop->slice_axes[slice])), 2,
                    (item_t[]){node->in[loop->n_carried + slice], place}, out);
 }
 
@@ -532,7 +532,8 @@ static status_t find_length(loop_t *loop)
     item_t sizes;
     const int64_t axis = loop->slice_axes[0];
     TRY(onnx_sizes(node, node->in[loop->n_carried], &sizes));
-    TRY(onnx_op(node, "slice", ONNX_ATTRS({"start", axis}, {"end", axis + 1}), 1, &sizes, &sizes));
+    TRY(onnx_op(node, "slice", ONNX_ATTRS(SET("start", axis), SET("end", axis + 1)), 1, &sizes,
+                &sizes));
     return onnx_op(node, "reshape", NULL, 1, &sizes, &loop->trips);
 }
 

@@ -121,8 +121,8 @@ status_t onnx_empty(onnx_node_t *node, item_t like, item_t *out)
     scope_take(onnx->ctx, tensor);
     TRY(onnx_item_take(onnx, NULL, tensor, &zero));
     info.sizes[0] = 0;
-    return onnx_op(node, "expand", ONNX_ATTRS({"sizes", .n = info.rank, .ints = info.sizes}), 1,
-                   &zero, out);
+    return onnx_op(node, "expand", ONNX_ATTRS(SET_INTS("sizes", info.rank, info.sizes)), 1, &zero,
+                   out);
 }
 
 static int64_t clamp_dim(int64_t dim, int rank)

@@ -67,17 +67,10 @@ status_t ml_known(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *siz
     return onnx_item_take(node->onnx, NULL, tensor, out);
 }
 
-status_t ml_with_number(onnx_node_t *node, const char *op, item_t x, double number, item_t *out)
-{
-    item_t item;
-    TRY(onnx_number(node->onnx, number, &item));
-    return onnx_binary(node, op, x, item, out);
-}
-
 status_t ml_reduce(onnx_node_t *node, const char *op, int dim, item_t x, item_t *out)
 {
     const int64_t dims[] = {dim};
-    return onnx_op(node, op, ONNX_ATTRS({"dims", .n = 1, .ints = dims}, {"keepdim", true}), 1, &x,
+    return onnx_op(node, op, ONNX_ATTRS(SET_INTS("dims", 1, dims), SET("keepdim", true)), 1, &x,
                    out);
 }
 
@@ -116,7 +109,7 @@ static status_t softmax_zero(onnx_node_t *node, item_t x, item_t *out)
     TRY(onnx_binary(node, "sub", x, largest, &powers));
     TRY(onnx_unary(node, "exp", powers, &powers));
     TRY(onnx_unary(node, "abs", x, &is_some));
-    TRY(ml_with_number(node, "gt", is_some, 1e-7, &is_some));
+    TRY(onnx_with_number(node, "gt", is_some, 1e-7, &is_some));
     TRY(onnx_number(node->onnx, 0.0, &zero));
     TRY(onnx_op(node, "where", NULL, 3, (const item_t[]){is_some, powers, zero}, &powers));
     TRY(ml_reduce(node, "sum", 1, powers, &sums));
@@ -129,7 +122,7 @@ status_t ml_transform(onnx_node_t *node, ml_transform_t transform, item_t scores
     if (transform == ML_LOGISTIC) return onnx_unary(node, "sigmoid", scores, out);
     if (transform == ML_SOFTMAX_ZERO) return softmax_zero(node, scores, out);
     if (transform != ML_SOFTMAX) return STATUS_OK;
-    return onnx_op(node, "softmax", ONNX_ATTRS({"dim", 1}), 1, &scores, out);
+    return onnx_op(node, "softmax", ONNX_ATTRS(SET("dim", 1)), 1, &scores, out);
 }
 
 status_t ml_add_first_class(onnx_node_t *node, ml_transform_t transform, bool is_positive,
@@ -139,8 +132,8 @@ status_t ml_add_first_class(onnx_node_t *node, ml_transform_t transform, bool is
     const bool is_logistic = transform == ML_LOGISTIC;
     if (is_logistic) TRY(onnx_unary(node, "sigmoid", scores, &both[1]));
     TRY(onnx_unary(node, "neg", both[1], &both[0]));
-    if (is_logistic || is_positive) TRY(ml_with_number(node, "add", both[0], 1.0, &both[0]));
-    return onnx_op(node, "concat", ONNX_ATTRS({"dim", 1}), 2, both, out);
+    if (is_logistic || is_positive) TRY(onnx_with_number(node, "add", both[0], 1.0, &both[0]));
+    return onnx_op(node, "concat", ONNX_ATTRS(SET("dim", 1)), 2, both, out);
 }
 
 status_t ml_label_largest(onnx_node_t *node, ml_ints_t labels, item_t scores)
@@ -149,9 +142,9 @@ status_t ml_label_largest(onnx_node_t *node, ml_ints_t labels, item_t scores)
     item_t index, known;
     if (labels.n == 0 || !onnx_wants(node, 0)) return STATUS_OK;
     TRY(ml_known(node, DTYPE_S64, 1, &n, labels.at, &known));
-    TRY(onnx_op(node, "argmax", ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){1}}), 1,
-                &scores, &index));
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){known, index},
+    TRY(onnx_op(node, "argmax", ONNX_ATTRS(SET_INTS("dims", 1, (const int64_t[]){1})), 1, &scores,
+                &index));
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", 0)), 2, (const item_t[]){known, index},
                    &node->out[0]);
 }
 
@@ -160,8 +153,8 @@ status_t ml_label_above(onnx_node_t *node, const int64_t *labels, item_t score, 
     item_t in[3];
     const int64_t dims[] = {1};
     if (labels == NULL || !onnx_wants(node, 0)) return STATUS_OK;
-    TRY(onnx_op(node, "squeeze", ONNX_ATTRS({"dims", .n = 1, .ints = dims}), 1, &score, &in[0]));
-    TRY(ml_with_number(node, "gt", in[0], threshold, &in[0]));
+    TRY(onnx_op(node, "squeeze", ONNX_ATTRS(SET_INTS("dims", 1, dims)), 1, &score, &in[0]));
+    TRY(onnx_with_number(node, "gt", in[0], threshold, &in[0]));
     for (int i = 0; i < 2; i++) TRY(ml_known(node, DTYPE_S64, 0, NULL, &labels[1 - i], &in[1 + i]));
     return onnx_op(node, "where", NULL, 3, in, &node->out[0]);
 }

@@ -24,8 +24,6 @@ status_t ml_count_strings(onnx_node_t *node, const char *name, size_t *out_n);
 status_t ml_known(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
                   const void *elements, item_t *out);
 
-/* Applies a binary operator to x and a number. */
-status_t ml_with_number(onnx_node_t *node, const char *op, item_t x, double number, item_t *out);
 /* Reduces one dimension; the result has size 1 there. */
 status_t ml_reduce(onnx_node_t *node, const char *op, int dim, item_t x, item_t *out);
 

@@ -106,17 +106,10 @@ void onnx_narrow_widen(const onnx_narrow_t *type, size_t n, const uint8_t *bytes
 
 /* ---- rounding ---- */
 
-static status_t with_number(onnx_node_t *node, const char *op, item_t x, double number, item_t *out)
-{
-    item_t item;
-    TRY(onnx_number(node->onnx, number, &item));
-    return onnx_binary(node, op, x, item, out);
-}
-
 static status_t clamp(onnx_node_t *node, item_t x, double least, double most, item_t *out)
 {
-    TRY(with_number(node, "maximum", x, least, out));
-    return with_number(node, "minimum", *out, most, out);
+    TRY(onnx_with_number(node, "maximum", x, least, out));
+    return onnx_with_number(node, "minimum", *out, most, out);
 }
 
 /* round(x / step) * step. */
@@ -124,10 +117,10 @@ static status_t round_on_grid(onnx_node_t *node, const onnx_narrow_t *type, item
 {
     item_t step, two;
     TRY(onnx_unary(node, "abs", x, &step));
-    TRY(with_number(node, "maximum", step, ldexp(1.0, 1 - type->bias), &step));
+    TRY(onnx_with_number(node, "maximum", step, ldexp(1.0, 1 - type->bias), &step));
     TRY(onnx_unary(node, "log2", step, &step));
     TRY(onnx_unary(node, "floor", step, &step));
-    TRY(with_number(node, "sub", step, type->mantissa, &step));
+    TRY(onnx_with_number(node, "sub", step, type->mantissa, &step));
     TRY(onnx_number(node->onnx, 2.0, &two));
     TRY(onnx_binary(node, "pow", two, step, &step));
     TRY(onnx_binary(node, "div", x, step, out));
@@ -140,8 +133,8 @@ static status_t overflow(onnx_node_t *node, const onnx_narrow_t *type, item_t x,
 {
     item_t is_over;
     TRY(onnx_unary(node, "abs", x, &is_over));
-    TRY(with_number(node, "gt", is_over, type->most, &is_over));
-    TRY(with_number(node, "mul", x, type->has_infinity ? (double)INFINITY : (double)NAN, out));
+    TRY(onnx_with_number(node, "gt", is_over, type->most, &is_over));
+    TRY(onnx_with_number(node, "mul", x, type->has_infinity ? (double)INFINITY : (double)NAN, out));
     return onnx_op(node, "where", NULL, 3, (const item_t[]){is_over, *out, x}, out);
 }
 
@@ -159,7 +152,7 @@ status_t onnx_narrow_round(onnx_node_t *node, int narrow, item_t x, bool saturat
         TRY(clamp(node, x, -most, most, out));
         TRY(round_on_grid(node, type, *out, out));
         if (goes_over) TRY(overflow(node, type, *out, out));
-        if (type->is_unsigned_zero) TRY(with_number(node, "add", *out, 0.0, out));
+        if (type->is_unsigned_zero) TRY(onnx_with_number(node, "add", *out, 0.0, out));
     }
     TRY(onnx_cast(node, *out, type->dtype, out));
     node->onnx->items[*out].narrow = type->type;

@@ -194,8 +194,12 @@ typedef struct onnx_set {
     double number; /* for attributes that are floats */
 } onnx_set_t;
 
-/* ONNX_ATTRS({"dim", 1}, {"sizes", .n = 2, .ints = sizes}, {"value", .number = 0.5}) */
-#define ONNX_ATTRS(...) ((const onnx_set_t[]){__VA_ARGS__, {NULL}})
+/* ONNX_ATTRS(SET("dim", 1), SET_INTS("sizes", 2, sizes), SET_FLOAT("value", 0.5)) */
+#define ONNX_ATTRS(...) ((const onnx_set_t[]){__VA_ARGS__, {.name = NULL}})
+#define SET(its_name, number) ((onnx_set_t){.name = its_name, .value = number})
+#define SET_INTS(its_name, length, ...)                                                            \
+    ((onnx_set_t){.name = its_name, .n = length, .ints = __VA_ARGS__})
+#define SET_FLOAT(its_name, real) ((onnx_set_t){.name = its_name, .number = real})
 
 /* Emits a call with some attributes; attrs may be NULL. Attributes that are not listed have their
  * defaults. `in` may be `out`. */
@@ -235,6 +239,11 @@ void onnx_cut_calls(onnx_t *onnx, int first);
 /* Emit calls of operators without attributes. */
 status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *out);
 status_t onnx_binary(onnx_node_t *node, const char *op_name, item_t a, item_t b, item_t *out);
+/* onnx_binary with a number as operand b. */
+status_t onnx_with_number(onnx_node_t *node, const char *op_name, item_t x, double number,
+                          item_t *out);
+/* Concatenates parts along dim. */
+status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int64_t dim, item_t *out);
 
 /* Emit operators that change shapes. Return x itself if nothing changes. */
 status_t onnx_reshape(onnx_node_t *node, item_t x, int rank, const int64_t *sizes, item_t *out);

@@ -267,7 +267,7 @@ static status_t split(onnx_node_t *node, int axis, int64_t *pieces, item_t *item
         TRY(onnx_slice(node, node->in[0], axis, start, end, 1, &items[i]));
         start = end;
         if (keeps || onnx_has(node, 1)) continue;
-        TRY(onnx_op(node, "squeeze", ONNX_ATTRS({"dims", .n = 1, .ints = &dim}), 1, &items[i],
+        TRY(onnx_op(node, "squeeze", ONNX_ATTRS(SET_INTS("dims", 1, &dim)), 1, &items[i],
                     &items[i]));
     }
     return onnx_sequence(node, onnx_input_info(node, 0).dtype, n, items, &node->out[0]);

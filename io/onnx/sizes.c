@@ -118,6 +118,6 @@ status_t onnx_count_up(onnx_node_t *node, int64_t n, item_t *out)
     const int64_t one = 1;
     item_t ones;
     TRY(onnx_vector(node->onnx, NULL, 1, &one, &ones));
-    TRY(onnx_op(node, "expand", ONNX_ATTRS({"sizes", .n = 1, .ints = &n}), 1, &ones, out));
-    return onnx_op(node, "cumsum", ONNX_ATTRS({"exclusive", true}), 1, out, out);
+    TRY(onnx_op(node, "expand", ONNX_ATTRS(SET_INTS("sizes", 1, &n)), 1, &ones, out));
+    return onnx_op(node, "cumsum", ONNX_ATTRS(SET("exclusive", true)), 1, out, out);
 }

@@ -167,9 +167,8 @@ static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
     after[info.rank - 1] = sym_subtract(ctx, n, n_masked);
     return onnx_op(
         node, "pad",
-        ONNX_ATTRS({"before", .n = info.rank, .ints = before},
-                   {"after", .n = info.rank, .ints = after},
-                   {"value", .number = info.dtype == DTYPE_BOOL ? 0.0 : -(double)INFINITY}),
+        ONNX_ATTRS(SET_INTS("before", info.rank, before), SET_INTS("after", info.rank, after),
+                   SET_FLOAT("value", info.dtype == DTYPE_BOOL ? 0.0 : -(double)INFINITY)),
         1, &attend->mask, &attend->mask);
 }
 
@@ -233,10 +232,10 @@ static status_t cap(onnx_node_t *node, double softcap, item_t x, item_t *out)
 static status_t weigh(onnx_node_t *node, bool may_hide, item_t scores, item_t *out)
 {
     item_t largest, number, is_hidden;
-    TRY(onnx_op(node, "softmax", ONNX_ATTRS({"dim", 3}), 1, &scores, out));
+    TRY(onnx_op(node, "softmax", ONNX_ATTRS(SET("dim", 3)), 1, &scores, out));
     if (!may_hide) return STATUS_OK;
     TRY(onnx_op(node, "amax",
-                ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){3}}, {"keepdim", true}), 1,
+                ONNX_ATTRS(SET_INTS("dims", 1, (const int64_t[]){3}), SET("keepdim", true)), 1,
                 &scores, &largest));
     TRY(onnx_number(node->onnx, -(double)INFINITY, &number));
     TRY(onnx_binary(node, "eq", largest, number, &is_hidden));

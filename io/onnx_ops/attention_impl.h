@@ -12,9 +12,6 @@ status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out);
 /* For x [N][..][T][..]: the numbers 0 to T - 1 as s64 [N][1][T][1], and T as s64 [N][1][1][1]. */
 status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *out_count);
 
-/* Concatenates parts along dim. */
-status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out);
-
 /* Emits attention. `all` is [N][T][Q + K + V]: query, key and value of each position are adjacent.
  * `mask` (ones and zeros) and `scores` (terms to add to the scores) are indices of the node's
  * inputs, or -1. */

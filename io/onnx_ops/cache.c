@@ -8,8 +8,8 @@
 /* A tensor of s64 ones with the sizes of x. */
 static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
 {
-    return onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
-                   &x, out);
+    return onnx_op(node, "full_like", ONNX_ATTRS(SET_FLOAT("value", 1.0), SET("dtype", DTYPE_S64)),
+                   1, &x, out);
 }
 
 /* The size of x along dimension dim, as s64. The result has size 1 in that dimension. */
@@ -17,8 +17,8 @@ static status_t count(onnx_node_t *node, item_t x, int dim, item_t *out)
 {
     const int64_t dims[] = {dim};
     TRY(make_ones(node, x, out));
-    return onnx_op(node, "sum", ONNX_ATTRS({"dims", .n = 1, .ints = dims}, {"keepdim", true}), 1,
-                   out, out);
+    return onnx_op(node, "sum", ONNX_ATTRS(SET_INTS("dims", 1, dims), SET("keepdim", true)), 1, out,
+                   out);
 }
 
 /* The cache row to which each element of the update is written: s64 with the update's sizes. */
@@ -29,7 +29,7 @@ static status_t find_rows(onnx_node_t *node, int axis, bool is_circular, item_t 
     int64_t sizes[TENSOR_MAX_RANK];
     item_t first, n;
     TRY(make_ones(node, node->in[UPDATE], out));
-    TRY(onnx_op(node, "cumsum", ONNX_ATTRS({"dim", axis}, {"exclusive", true}), 1, out, out));
+    TRY(onnx_op(node, "cumsum", ONNX_ATTRS(SET("dim", axis), SET("exclusive", true)), 1, out, out));
     if (onnx_has(node, FIRST)) {
         for (int d = 0; d < update.rank; d++) sizes[d] = d == 0 ? update.sizes[0] : 1;
         TRY(onnx_check_integers(node, FIRST, "write_indices"));
@@ -60,7 +60,7 @@ status_t onnx_import_tensor_scatter(onnx_node_t *node)
              "cache %s, update %s, axis %d: other sizes are equal, axis is not 0",
              onnx_brief(node, &cache), onnx_brief(node, &update), axis);
     TRY(find_rows(node, axis, mode == 1, &rows));
-    return onnx_op(node, "scatter", ONNX_ATTRS({"dim", axis}), 3,
+    return onnx_op(node, "scatter", ONNX_ATTRS(SET("dim", axis)), 3,
                    (const item_t[]){node->in[0], rows, node->in[1]}, &node->out[0]);
 }
 
@@ -74,12 +74,12 @@ static status_t add_past(onnx_node_t *node, int64_t n_past, item_t *out)
     *out = node->in[X];
     if (n_past == 0) return STATUS_OK;
     if (onnx_has(node, PAST)) {
-        return onnx_op(node, "concat", ONNX_ATTRS({"dim", 2}), 2,
+        return onnx_op(node, "concat", ONNX_ATTRS(SET("dim", 2)), 2,
                        (const item_t[]){node->in[PAST], node->in[X]}, out);
     }
     return onnx_op(node, "pad",
-                   ONNX_ATTRS({"before", .n = 3, .ints = (const int64_t[]){0, 0, n_past}},
-                              {"after", .n = 3, .ints = (const int64_t[]){0, 0, 0}}),
+                   ONNX_ATTRS(SET_INTS("before", 3, (const int64_t[]){0, 0, n_past}),
+                              SET_INTS("after", 3, (const int64_t[]){0, 0, 0})),
                    1, out, out);
 }
 

@@ -128,7 +128,8 @@ static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows
     TRY(make_index(node, columns, n, &in[1]));
     TRY(onnx_expand(node, in[1], 2, (int64_t[]){rows, n}, &in[1]));
     TRY(onnx_reshape(node, node->in[0], 2, (int64_t[]){rows, n}, &in[2]));
-    return onnx_op(node, "scatter", ONNX_ATTRS({"dim", 1}, {"reduction", SCATTER_ADD}), 3, in, out);
+    return onnx_op(node, "scatter", ONNX_ATTRS(SET("dim", 1), SET("reduction", SCATTER_ADD)), 3, in,
+                   out);
 }
 
 status_t onnx_import_col2im(onnx_node_t *node)

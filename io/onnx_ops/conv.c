@@ -339,10 +339,9 @@ static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *ou
                  (long long)sym_hint(ctx, wanted[d]), (long long)sym_hint(ctx, sizes[d]));
     }
     if (!is_padded) return STATUS_OK;
-    return onnx_op(
-        node, "pad",
-        ONNX_ATTRS({"before", .n = rank, .ints = before}, {"after", .n = rank, .ints = after}), 1,
-        out, out);
+    return onnx_op(node, "pad",
+                   ONNX_ATTRS(SET_INTS("before", rank, before), SET_INTS("after", rank, after)), 1,
+                   out, out);
 }
 
 /* MaxUnpool. Input 1 numbers the elements of a tensor with the sizes before pooling, whatever
@@ -368,7 +367,7 @@ status_t onnx_import_max_unpool(onnx_node_t *node)
     TRY(onnx_expand(node, in[0], 1, &total, &in[0]));
     TRY(onnx_reshape(node, node->in[1], 1, &n, &in[1]));
     TRY(onnx_reshape(node, node->in[0], 1, &n, &in[2]));
-    TRY(onnx_op(node, "scatter", ONNX_ATTRS({"dim", 0}), 3, in, &node->out[0]));
+    TRY(onnx_op(node, "scatter", ONNX_ATTRS(SET("dim", 0)), 3, in, &node->out[0]));
     TRY(onnx_reshape(node, node->out[0], x.rank, sizes, &node->out[0]));
     return pad_unpooled(node, sizes, &node->out[0]);
 }
@@ -384,7 +383,7 @@ status_t onnx_import_global_pool(onnx_node_t *node)
     int rank = onnx_input_info(node, 0).rank;
     if (rank < 3 || rank > 5)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "x is of rank %d, 3 to 5 are supported", rank);
-    return onnx_op(node, node->op->own, ONNX_ATTRS({"output_size", .n = rank - 2, .ints = ones}), 1,
+    return onnx_op(node, node->op->own, ONNX_ATTRS(SET_INTS("output_size", rank - 2, ones)), 1,
                    node->in, &node->out[0]);
 }
 
@@ -457,7 +456,7 @@ status_t onnx_import_global_lp_pool(onnx_node_t *node)
     TRY(read_power(node, &p));
     for (int d = 2; d < rank; d++) dims[d - 2] = d;
     TRY(raise(node, node->in[0], p, false, &node->out[0]));
-    TRY(onnx_op(node, "sum", ONNX_ATTRS({"dims", .n = rank - 2, .ints = dims}, {"keepdim", true}),
-                1, node->out, &node->out[0]));
+    TRY(onnx_op(node, "sum", ONNX_ATTRS(SET_INTS("dims", rank - 2, dims), SET("keepdim", true)), 1,
+                node->out, &node->out[0]));
     return raise(node, node->out[0], p, true, &node->out[0]);
 }

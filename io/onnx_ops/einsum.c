@@ -25,7 +25,7 @@ static status_t make_sum(void *user, int x, int n, const int64_t *dims, int *out
 {
     onnx_node_t *node = user;
     const dtype_t dtype = onnx_info(node->onnx, x)->dtype;
-    TRY(onnx_op(node, "sum", ONNX_ATTRS({"dims", .n = n, .ints = dims}), 1, &x, out));
+    TRY(onnx_op(node, "sum", ONNX_ATTRS(SET_INTS("dims", n, dims)), 1, &x, out));
     return onnx_cast(node, *out, dtype, out);
 }
 

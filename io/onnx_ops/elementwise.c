@@ -86,7 +86,7 @@ status_t onnx_import_selu(onnx_node_t *node)
     if (fabs(alpha - own_alpha) < 1e-5 && fabs(gamma - own_gamma) < 1e-5)
         return onnx_unary(node, "selu", node->in[0], &node->out[0]);
     item_t out, factor;
-    TRY(onnx_op(node, "elu", ONNX_ATTRS({"alpha", .number = alpha}), 1, node->in, &out));
+    TRY(onnx_op(node, "elu", ONNX_ATTRS(SET_FLOAT("alpha", alpha)), 1, node->in, &out));
     TRY(onnx_number(node->onnx, gamma, &factor));
     return onnx_binary(node, "mul", out, factor, &node->out[0]);
 }
@@ -96,7 +96,7 @@ status_t onnx_import_gelu(onnx_node_t *node)
     static const char *const approximations[] = {"none", "tanh", NULL};
     int approximation = 0;
     TRY(onnx_attr_name(node, "approximate", approximations, 0, &approximation));
-    return onnx_op(node, "gelu", ONNX_ATTRS({"tanh_approximation", approximation}), 1, node->in,
+    return onnx_op(node, "gelu", ONNX_ATTRS(SET("tanh_approximation", approximation)), 1, node->in,
                    &node->out[0]);
 }
 
@@ -120,7 +120,7 @@ status_t onnx_import_shrink(onnx_node_t *node)
     item_t out;
     TRY(onnx_attr_float(node, "lambd", 0.5, &lambd));
     TRY(onnx_attr_float(node, "bias", 0.0, &bias));
-    TRY(onnx_op(node, "shrink", ONNX_ATTRS({"lambd", .number = lambd}, {"bias", .number = bias}), 1,
+    TRY(onnx_op(node, "shrink", ONNX_ATTRS(SET_FLOAT("lambd", lambd), SET_FLOAT("bias", bias)), 1,
                 node->in, &out));
     return onnx_cast(node, out, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
@@ -131,7 +131,7 @@ static status_t clip_floats(onnx_node_t *node, double low, double high)
 {
     if (low == 0.0 && high == (double)INFINITY)
         return onnx_unary(node, "relu", node->in[0], &node->out[0]);
-    return onnx_op(node, "clamp", ONNX_ATTRS({"min", .number = low}, {"max", .number = high}), 1,
+    return onnx_op(node, "clamp", ONNX_ATTRS(SET_FLOAT("min", low), SET_FLOAT("max", high)), 1,
                    node->in, &node->out[0]);
 }
 

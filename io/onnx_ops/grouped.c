@@ -38,7 +38,7 @@ static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *o
         TRY(onnx_binary(node, "bitwise_and", parts[i], mask, &parts[i]));
         TRY(onnx_reshape(node, parts[i], info.rank + 1, sizes, &parts[i]));
     }
-    TRY(onnx_op(node, "concat", ONNX_ATTRS({"dim", info.rank}), n, parts, out));
+    TRY(onnx_op(node, "concat", ONNX_ATTRS(SET("dim", info.rank)), n, parts, out));
     sizes[info.rank - 1] = sym_multiply(node->onnx->ctx, sizes[info.rank - 1], n);
     return onnx_reshape(node, *out, info.rank, sizes, out);
 }

@@ -7,14 +7,15 @@ status_t onnx_import_gather_elements(onnx_node_t *node)
 {
     int axis = 0;
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
-    return onnx_op(node, "gather_elements", ONNX_ATTRS({"dim", axis}), 2, node->in, &node->out[0]);
+    return onnx_op(node, "gather_elements", ONNX_ATTRS(SET("dim", axis)), 2, node->in,
+                   &node->out[0]);
 }
 
 status_t onnx_import_gather_nd(onnx_node_t *node)
 {
     int64_t batch_dims = 0;
     if (node->opset >= 12) TRY(onnx_attr_int(node, "batch_dims", 0, &batch_dims));
-    return onnx_op(node, "gather_nd", ONNX_ATTRS({"batch_dims", batch_dims}), 2, node->in,
+    return onnx_op(node, "gather_nd", ONNX_ATTRS(SET("batch_dims", batch_dims)), 2, node->in,
                    &node->out[0]);
 }
 
@@ -44,7 +45,7 @@ status_t onnx_import_scatter(onnx_node_t *node)
     int axis = 0, reduction = 0;
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
     TRY(read_reduction(node, &reduction));
-    return onnx_op(node, "scatter", ONNX_ATTRS({"dim", axis}, {"reduction", reduction}), 3,
+    return onnx_op(node, "scatter", ONNX_ATTRS(SET("dim", axis), SET("reduction", reduction)), 3,
                    node->in, &node->out[0]);
 }
 
@@ -52,7 +53,7 @@ status_t onnx_import_scatter_nd(onnx_node_t *node)
 {
     int reduction = 0;
     TRY(read_reduction(node, &reduction));
-    return onnx_op(node, "scatter_nd", ONNX_ATTRS({"reduction", reduction}), 3, node->in,
+    return onnx_op(node, "scatter_nd", ONNX_ATTRS(SET("reduction", reduction)), 3, node->in,
                    &node->out[0]);
 }
 
@@ -103,7 +104,7 @@ status_t onnx_import_one_hot(onnx_node_t *node)
     TRY(read_depth(node, &depth));
     TRY(onnx_cast(node, node->in[0], DTYPE_S64, &x));
     dim = axis;
-    TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = 1, .ints = &dim}), 1, &x, &x));
+    TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS(SET_INTS("dims", 1, &dim)), 1, &x, &x));
     TRY(make_steps(node, depth, index.rank - axis, &steps));
     TRY(onnx_vector(node->onnx, NULL, 1, &depth, &size));
     TRY(onnx_binary(node, "eq", x, steps, &is_near));
@@ -125,7 +126,7 @@ status_t onnx_import_trilu(onnx_node_t *node)
         TRY(onnx_input_ints(node, 1, "k", 1, &n, &diagonal));
         if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "k has no element");
     }
-    return onnx_op(node, is_upper ? "triu" : "tril", ONNX_ATTRS({"diagonal", diagonal}), 1,
+    return onnx_op(node, is_upper ? "triu" : "tril", ONNX_ATTRS(SET("diagonal", diagonal)), 1,
                    node->in, &node->out[0]);
 }
 
@@ -144,10 +145,10 @@ status_t onnx_import_eye_like(onnx_node_t *node)
     if (x.rank != 2)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 is needed",
              onnx_brief(node, &x));
-    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", dtype}), 1,
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS(SET_FLOAT("value", 1.0), SET("dtype", dtype)), 1,
                 node->in, &out));
-    TRY(onnx_op(node, "triu", ONNX_ATTRS({"diagonal", diagonal}), 1, &out, &out));
-    return onnx_op(node, "tril", ONNX_ATTRS({"diagonal", diagonal}), 1, &out, &node->out[0]);
+    TRY(onnx_op(node, "triu", ONNX_ATTRS(SET("diagonal", diagonal)), 1, &out, &out));
+    return onnx_op(node, "tril", ONNX_ATTRS(SET("diagonal", diagonal)), 1, &out, &node->out[0]);
 }
 
 status_t onnx_import_reverse_sequence(onnx_node_t *node)
@@ -155,6 +156,7 @@ status_t onnx_import_reverse_sequence(onnx_node_t *node)
     int64_t batch = 0, time = 0;
     TRY(onnx_attr_int(node, "batch_axis", 1, &batch));
     TRY(onnx_attr_int(node, "time_axis", 0, &time));
-    return onnx_op(node, "reverse_sequence", ONNX_ATTRS({"batch_dim", batch}, {"time_dim", time}),
-                   2, node->in, &node->out[0]);
+    return onnx_op(node, "reverse_sequence",
+                   ONNX_ATTRS(SET("batch_dim", batch), SET("time_dim", time)), 2, node->in,
+                   &node->out[0]);
 }

@@ -129,7 +129,7 @@ status_t onnx_import_softmax(onnx_node_t *node)
     int64_t flat[2];
     const bool is_flat = node->opset < 13 && flatten(node, &x, axis, flat);
     if (is_flat) TRY(onnx_reshape(node, out, 2, flat, &out));
-    TRY(onnx_op(node, node->op->own, ONNX_ATTRS({"dim", is_flat ? 1 : axis}), 1, &out, &out));
+    TRY(onnx_op(node, node->op->own, ONNX_ATTRS(SET("dim", is_flat ? 1 : axis)), 1, &out, &out));
     return onnx_reshape(node, out, x.rank, x.sizes, &node->out[0]);
 }
 
@@ -298,8 +298,8 @@ status_t onnx_import_arg_extreme(onnx_node_t *node)
     TRY(onnx_attr_bool(node, "select_last_index", false, &selects_last));
     dim = axis;
     return onnx_op(node, node->op->own,
-                   ONNX_ATTRS({"dims", .n = 1, .ints = &dim}, {"keepdim", keeps},
-                              {"select_last", selects_last}),
+                   ONNX_ATTRS(SET_INTS("dims", 1, &dim), SET("keepdim", keeps),
+                              SET("select_last", selects_last)),
                    1, node->in, &node->out[0]);
 }
 
@@ -339,11 +339,11 @@ status_t onnx_import_hardmax(onnx_node_t *node)
     const bool is_flat = node->opset < 13 && flatten(node, &x, axis, sizes);
     if (is_flat) TRY(onnx_reshape(node, flat, 2, sizes, &flat));
     int64_t dim = is_flat ? 1 : axis;
-    TRY(onnx_op(node, "argmax", ONNX_ATTRS({"dims", .n = 1, .ints = &dim}, {"keepdim", true}), 1,
+    TRY(onnx_op(node, "argmax", ONNX_ATTRS(SET_INTS("dims", 1, &dim), SET("keepdim", true)), 1,
                 &flat, &largest));
-    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS(SET_FLOAT("value", 1.0), SET("dtype", DTYPE_S64)), 1,
                 &flat, &indices));
-    TRY(onnx_op(node, "cumsum", ONNX_ATTRS({"dim", dim}, {"exclusive", true}), 1, &indices,
+    TRY(onnx_op(node, "cumsum", ONNX_ATTRS(SET("dim", dim), SET("exclusive", true)), 1, &indices,
                 &indices));
     TRY(onnx_binary(node, "eq", indices, largest, &indices));
     TRY(onnx_cast(node, indices, x.dtype, &indices));
@@ -364,9 +364,10 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     if (n != 1 || !shape_dim(x.rank, axis, &dim))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
              x.rank);
-    TRY(onnx_op(node, node->op->own,
-                ONNX_ATTRS({"dim", dim}, {"exclusive", is_exclusive}, {"reverse", is_reverse}), 1,
-                node->in, &out));
+    TRY(onnx_op(
+        node, node->op->own,
+        ONNX_ATTRS(SET("dim", dim), SET("exclusive", is_exclusive), SET("reverse", is_reverse)), 1,
+        node->in, &out));
     return onnx_cast(node, out, x.dtype, &node->out[0]);
 }
 

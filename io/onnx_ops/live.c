@@ -37,7 +37,7 @@ static status_t count_from(onnx_node_t *node, item_t start, item_t end, item_t s
 
 static status_t gather_at(onnx_node_t *node, item_t x, int dim, item_t index, item_t *out)
 {
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", dim}), 2, (item_t[]){x, index}, out);
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", dim)), 2, (item_t[]){x, index}, out);
 }
 
 static status_t choose(onnx_node_t *node, item_t condition, item_t yes, item_t no, item_t *out)
@@ -90,7 +90,7 @@ static status_t fill_outside(onnx_node_t *node, int dim, int rank, item_t index,
     TRY(onnx_binary(node, "logical_or", outside, after, &outside));
     for (int d = dim + 1; d < rank; d++) behind[d - dim - 1] = d - dim;
     if (dim + 1 < rank) {
-        TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = rank - dim - 1, .ints = behind}), 1,
+        TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS(SET_INTS("dims", rank - dim - 1, behind)), 1,
                     &outside, &outside));
     }
     return choose(node, outside, value, *x, x);
@@ -175,9 +175,10 @@ status_t onnx_cumsum_live(onnx_node_t *node, bool is_exclusive, bool is_reverse)
     TRY(onnx_binary(node, "remainder", axis, rank, &axis));
     for (int d = 0; d < x.rank; d++) {
         item_t sum, number, is_its;
-        TRY(onnx_op(node, "cumsum",
-                    ONNX_ATTRS({"dim", d}, {"exclusive", is_exclusive}, {"reverse", is_reverse}), 1,
-                    node->in, &sum));
+        TRY(onnx_op(
+            node, "cumsum",
+            ONNX_ATTRS(SET("dim", d), SET("exclusive", is_exclusive), SET("reverse", is_reverse)),
+            1, node->in, &sum));
         if (d > 0) {
             TRY(make_number(node, d, &number));
             TRY(onnx_binary(node, "eq", axis, number, &is_its));

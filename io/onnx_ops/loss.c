@@ -31,7 +31,7 @@ status_t onnx_import_cross_entropy(onnx_node_t *node)
 {
     item_t x;
     if (!onnx_wants(node, 1)) return import_loss(node, "cross_entropy", node->in[0]);
-    TRY(onnx_op(node, "log_softmax", ONNX_ATTRS({"dim", 1}), 1, node->in, &x));
+    TRY(onnx_op(node, "log_softmax", ONNX_ATTRS(SET("dim", 1)), 1, node->in, &x));
     node->out[1] = x;
     return import_loss(node, "nll_loss", x);
 }

@@ -134,7 +134,7 @@ status_t onnx_import_qlinear_softmax(onnx_node_t *node)
     sizes[0] = onnx_product(node, axis, info.sizes);
     sizes[1] = onnx_product(node, info.rank - axis, &info.sizes[axis]);
     if (opset < 13) TRY(onnx_reshape(node, x, 2, sizes, &x));
-    TRY(onnx_op(node, "softmax", ONNX_ATTRS({"dim", opset < 13 ? 1 : axis}), 1, &x, &x));
+    TRY(onnx_op(node, "softmax", ONNX_ATTRS(SET("dim", opset < 13 ? 1 : axis)), 1, &x, &x));
     if (opset < 13) TRY(onnx_reshape(node, x, info.rank, info.sizes, &x));
     return emit_integers(node, x, 3, info.dtype, &node->out[0]);
 }
@@ -181,7 +181,7 @@ status_t onnx_import_qlinear_global_average_pool(onnx_node_t *node)
              x.rank);
     for (int d = 2; d < x.rank; d++) dims[d - 2] = d;
     TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &sums));
-    TRY(onnx_op(node, "sum", ONNX_ATTRS({"dims", .n = x.rank - 2, .ints = dims}, {"keepdim", true}),
+    TRY(onnx_op(node, "sum", ONNX_ATTRS(SET_INTS("dims", x.rank - 2, dims), SET("keepdim", true)),
                 1, &sums, &sums));
     TRY(onnx_cast(node, sums, DTYPE_S32, &sums));
     TRY(make_float(node, onnx_product(node, x.rank - 2, &x.sizes[2]), &number));
@@ -213,7 +213,7 @@ status_t onnx_import_qlinear_concat(onnx_node_t *node)
         TRY(emit_numbers(node, 2 + i * TRIPLE, &parts[i]));
         TRY(emit_integers(node, parts[i], 0, onnx_input_info(node, 1).dtype, &parts[i]));
     }
-    return onnx_op(node, "concat", ONNX_ATTRS({"dim", axis}), n, parts, &node->out[0]);
+    return onnx_op(node, "concat", ONNX_ATTRS(SET("dim", axis)), n, parts, &node->out[0]);
 }
 
 /* ---- products of matrices ---- */

@@ -56,7 +56,7 @@ status_t onnx_import_normalizer(onnx_node_t *node)
     if (norm != MAX) TRY(onnx_unary(node, norm == L1 ? "abs" : "square", x, &size));
     TRY(ml_reduce(node, norm == MAX ? "amax" : "sum", dim, size, &size));
     if (norm == L2) TRY(onnx_unary(node, "sqrt", size, &size));
-    TRY(ml_with_number(node, "eq", size, 0.0, &is_none));
+    TRY(onnx_with_number(node, "eq", size, 0.0, &is_none));
     TRY(onnx_number(node->onnx, 1.0, &one));
     TRY(onnx_op(node, "where", NULL, 3, (const item_t[]){is_none, one, size}, &size));
     return onnx_binary(node, "div", x, size, &node->out[0]);
@@ -67,7 +67,7 @@ status_t onnx_import_binarizer(onnx_node_t *node)
     double threshold = 0;
     item_t x;
     TRY(onnx_attr_float(node, "threshold", 0.0, &threshold));
-    TRY(ml_with_number(node, "gt", node->in[0], threshold, &x));
+    TRY(onnx_with_number(node, "gt", node->in[0], threshold, &x));
     return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
@@ -96,7 +96,7 @@ status_t onnx_import_imputer(onnx_node_t *node)
     if (is_floating && isnan(replaced)) {
         TRY(onnx_unary(node, "isnan", node->in[0], &in[0]));
     } else if (is_floating) {
-        TRY(ml_with_number(node, "eq", node->in[0], replaced, &in[0]));
+        TRY(onnx_with_number(node, "eq", node->in[0], replaced, &in[0]));
     } else {
         TRY(onnx_integer(node->onnx, replaced_int, &in[0]));
         TRY(onnx_binary(node, "eq", node->in[0], in[0], &in[0]));
@@ -117,7 +117,7 @@ status_t onnx_import_feature_extractor(onnx_node_t *node)
              "x is a number, rows of features are needed");
     TRY(onnx_check_integers(node, 1, "the list of features"));
     TRY(onnx_reshape(node, node->in[1], 1, &n, &picked));
-    TRY(onnx_op(node, "gather", ONNX_ATTRS({"dim", x.rank - 1}), 2,
+    TRY(onnx_op(node, "gather", ONNX_ATTRS(SET("dim", x.rank - 1)), 2,
                 (const item_t[]){node->in[0], picked}, &node->out[0]));
     return x.rank > 1 ? STATUS_OK : onnx_reshape(node, node->out[0], 2, row, &node->out[0]);
 }
@@ -147,7 +147,7 @@ status_t onnx_import_feature_vectorizer(onnx_node_t *node)
         node->out[0] = parts[0];
         return STATUS_OK;
     }
-    return onnx_op(node, "concat", ONNX_ATTRS({"dim", 1}), node->n_in, parts, &node->out[0]);
+    return onnx_op(node, "concat", ONNX_ATTRS(SET("dim", 1)), node->n_in, parts, &node->out[0]);
 }
 
 /* The output is the tensor of probabilities, not a list of maps from labels to probabilities. */
@@ -187,14 +187,14 @@ static status_t find_key(onnx_node_t *node, int64_t n, item_t is_key, item_t *ou
     const int rank = onnx_info(node->onnx, is_key)->rank;
     const int64_t dims[] = {rank - 1};
     item_t in[3], all;
-    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS(SET_FLOAT("value", 1.0), SET("dtype", DTYPE_S64)), 1,
                 &is_key, &all));
-    TRY(onnx_op(node, "cumsum", ONNX_ATTRS({"dim", rank - 1}, {"exclusive", true}), 1, &all,
+    TRY(onnx_op(node, "cumsum", ONNX_ATTRS(SET("dim", rank - 1), SET("exclusive", true)), 1, &all,
                 &in[1]));
     in[0] = is_key;
     TRY(onnx_integer(node->onnx, n, &in[2]));
     TRY(onnx_op(node, "where", NULL, 3, in, &all));
-    return onnx_op(node, "amin", ONNX_ATTRS({"dims", .n = 1, .ints = dims}), 1, &all, out);
+    return onnx_op(node, "amin", ONNX_ATTRS(SET_INTS("dims", 1, dims)), 1, &all, out);
 }
 
 /* 1 at each element's category, 0 elsewhere. If `zeros` is 0, an element without a category is an
@@ -224,11 +224,12 @@ status_t onnx_import_one_hot_encoder(onnx_node_t *node)
     const int64_t sizes[] = {n};
     TRY(onnx_number(node->onnx, 1.0, &one));
     TRY(onnx_cast(node, known, DTYPE_F32, &table));
-    TRY(onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}), 1, &table, &table));
+    TRY(onnx_op(node, "full_like", ONNX_ATTRS(SET_FLOAT("value", 1.0)), 1, &table, &table));
     TRY(onnx_reshape(node, table, 1, sizes, &table));
-    TRY(onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){table, place}, &ones));
-    TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){x.rank}}),
-                1, &ones, &ones));
+    TRY(onnx_op(node, "gather", ONNX_ATTRS(SET("dim", 0)), 2, (const item_t[]){table, place},
+                &ones));
+    TRY(onnx_op(node, "unsqueeze", ONNX_ATTRS(SET_INTS("dims", 1, (const int64_t[]){x.rank})), 1,
+                &ones, &ones));
     return onnx_binary(node, "mul", node->out[0], ones, &node->out[0]);
 }
 
@@ -298,8 +299,8 @@ status_t onnx_import_label_encoder(onnx_node_t *node)
     TRY(read_default(node, onnx_info(node->onnx, values[0])->dtype, &values[1]));
     TRY(compare_keys(node, keys, &place));
     TRY(find_key(node, n_keys, place, &place));
-    TRY(onnx_op(node, "concat", ONNX_ATTRS({"dim", 0}), 2, values, &values[0]));
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){values[0], place},
+    TRY(onnx_op(node, "concat", ONNX_ATTRS(SET("dim", 0)), 2, values, &values[0]));
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", 0)), 2, (const item_t[]){values[0], place},
                    &node->out[0]);
 }
 

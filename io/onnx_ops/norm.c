@@ -26,7 +26,7 @@ static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
     const int64_t channels = onnx_input_info(node, 0).sizes[1];
     TRY(onnx_reshape(node, node->in[0], 1, &channels, &out[1]));
     TRY(onnx_binary(node, "sub", out[1], out[1], &out[2]));
-    return onnx_op(node, "batch_norm", ONNX_ATTRS({"epsilon", .number = epsilon}), 5,
+    return onnx_op(node, "batch_norm", ONNX_ATTRS(SET_FLOAT("epsilon", epsilon)), 5,
                    (item_t[]){node->in[0], node->in[1], node->in[2], out[1], out[2]}, &out[0]);
 }
 
@@ -47,7 +47,6 @@ static status_t keep_statistic(onnx_node_t *node, int output)
     onnx_t *onnx = node->onnx;
     const item_t in[2] = {node->in[2 + output], node->out[output]};
     item_t kept;
-    onnx_call_t call;
     if (!onnx->items[in[0]].is_weight || onnx->n_blocks > 0 ||
         is_graph_output(onnx, node->proto->output[output]))
         return STATUS_OK;
@@ -117,7 +116,7 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
     if (is_training && node->opset >= 14) return train_batch_norm(node, epsilon);
     if (is_training) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
     if (spatial != 1 && onnx_input_info(node, 0).rank > 2) return norm_each(node, epsilon);
-    return onnx_op(node, "batch_norm", ONNX_ATTRS({"epsilon", .number = epsilon}), 5, node->in,
+    return onnx_op(node, "batch_norm", ONNX_ATTRS(SET_FLOAT("epsilon", epsilon)), 5, node->in,
                    &node->out[0]);
 }
 
@@ -125,7 +124,7 @@ static status_t layer_norm(onnx_node_t *node, item_t x, int n_dims, item_t weigh
                            double epsilon, item_t *out)
 {
     return onnx_op(node, "layer_norm",
-                   ONNX_ATTRS({"n_dims", n_dims}, {"epsilon", .number = epsilon}), 3,
+                   ONNX_ATTRS(SET("n_dims", n_dims), SET_FLOAT("epsilon", epsilon)), 3,
                    (item_t[]){x, weight, bias}, out);
 }
 
@@ -139,7 +138,7 @@ static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
     onnx_call_t call;
     for (int d = axis; d < onnx_input_info(node, 0).rank; d++) dims[n++] = d;
     TRY(onnx_cast(node, node->in[0], DTYPE_F32, &x));
-    TRY(onnx_op(node, "mean", ONNX_ATTRS({"dims", .n = n, .ints = dims}, {"keepdim", true}), 1, &x,
+    TRY(onnx_op(node, "mean", ONNX_ATTRS(SET_INTS("dims", n, dims), SET("keepdim", true)), 1, &x,
                 &mean));
     node->out[1] = mean;
     if (!onnx_wants(node, 2)) return STATUS_OK;
@@ -189,7 +188,7 @@ status_t onnx_import_rms_normalization(onnx_node_t *node)
     onnx_attr_ignore(node, "stash_type"); /* sums are always f32 or f64 */
     bool is_own = shape_equal(weight.rank, weight.sizes, x.rank - axis, &x.sizes[axis]);
     TRY(onnx_op(node, "rms_norm",
-                ONNX_ATTRS({"n_dims", x.rank - axis}, {"epsilon", .number = epsilon}), 2,
+                ONNX_ATTRS(SET("n_dims", x.rank - axis), SET_FLOAT("epsilon", epsilon)), 2,
                 (item_t[]){node->in[0], is_own ? node->in[1] : ITEM_NONE}, &node->out[0]));
     if (is_own) return STATUS_OK;
     return onnx_binary(node, "mul", node->out[0], node->in[1], &node->out[0]);
@@ -200,7 +199,7 @@ status_t onnx_import_rms_normalization(onnx_node_t *node)
 static status_t group_norm(onnx_node_t *node, int64_t n_groups, double epsilon, const item_t *in)
 {
     return onnx_op(node, "group_norm",
-                   ONNX_ATTRS({"num_groups", n_groups}, {"epsilon", .number = epsilon}), 3, in,
+                   ONNX_ATTRS(SET("num_groups", n_groups), SET_FLOAT("epsilon", epsilon)), 3, in,
                    &node->out[0]);
 }
 
@@ -263,8 +262,8 @@ status_t onnx_import_lp_normalization(onnx_node_t *node)
     if (p != 1 && p != 2)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "p %lld, 1 or 2 is needed", (long long)p);
     TRY(onnx_op(node, "norm",
-                ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){axis}}, {"keepdim", true},
-                           {"p", .number = (double)p}),
+                ONNX_ATTRS(SET_INTS("dims", 1, (const int64_t[]){axis}), SET("keepdim", true),
+                           SET_FLOAT("p", (double)p)),
                 1, node->in, &norm));
     TRY(onnx_number(node->onnx, x.dtype == DTYPE_F16 ? 0x1p-14 : FLT_MIN, &least));
     TRY(onnx_binary(node, "maximum", norm, least, &norm));
@@ -284,11 +283,11 @@ status_t onnx_import_mean_variance_normalization(onnx_node_t *node)
         dims[0] = 0, dims[1] = 2, dims[2] = 3;
     }
     TRY(onnx_dims(node, x.rank, n, dims));
-    TRY(onnx_op(node, "mean", ONNX_ATTRS({"dims", .n = n, .ints = dims}, {"keepdim", true}), 1,
+    TRY(onnx_op(node, "mean", ONNX_ATTRS(SET_INTS("dims", n, dims), SET("keepdim", true)), 1,
                 node->in, &mean));
     TRY(onnx_op(node, "std",
-                ONNX_ATTRS({"dims", .n = n, .ints = dims}, {"correction", 0}, {"keepdim", true}), 1,
-                node->in, &deviation));
+                ONNX_ATTRS(SET_INTS("dims", n, dims), SET("correction", 0), SET("keepdim", true)),
+                1, node->in, &deviation));
     TRY(onnx_number(node->onnx, 1e-9, &least));
     TRY(onnx_binary(node, "add", deviation, least, &deviation));
     TRY(onnx_binary(node, "sub", node->in[0], mean, &mean));
@@ -312,7 +311,7 @@ status_t onnx_import_lrn(onnx_node_t *node)
     if (size % 2 == 0)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an even size of %lld", (long long)size);
     return onnx_op(node, "lrn",
-                   ONNX_ATTRS({"size", size}, {"alpha", .number = alpha}, {"beta", .number = beta},
-                              {"k", .number = bias}),
+                   ONNX_ATTRS(SET("size", size), SET_FLOAT("alpha", alpha), SET_FLOAT("beta", beta),
+                              SET_FLOAT("k", bias)),
                    1, node->in, &node->out[0]);
 }

@@ -49,9 +49,9 @@ static status_t pad_by(onnx_node_t *node, const padding_t *padding, double value
 {
     const int rank = onnx_info(node->onnx, x)->rank;
     return onnx_op(node, "pad",
-                   ONNX_ATTRS({"before", .n = rank, .ints = padding->before},
-                              {"after", .n = rank, .ints = padding->after}, {"mode", padding->mode},
-                              {"value", .number = value}),
+                   ONNX_ATTRS(SET_INTS("before", rank, padding->before),
+                              SET_INTS("after", rank, padding->after), SET("mode", padding->mode),
+                              SET_FLOAT("value", value)),
                    1, &x, out);
 }
 
@@ -154,10 +154,10 @@ static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *
     if (sym_knows_equal(ctx, n_added, 0)) return STATUS_OK;
     before[dim] = sym_divide(ctx, n_added, 2);
     after[dim] = sym_subtract(ctx, n_added, before[dim]);
-    return onnx_op(node, "pad",
-                   ONNX_ATTRS({"before", .n = info.rank, .ints = before},
-                              {"after", .n = info.rank, .ints = after}),
-                   1, x, x);
+    return onnx_op(
+        node, "pad",
+        ONNX_ATTRS(SET_INTS("before", info.rank, before), SET_INTS("after", info.rank, after)), 1,
+        x, x);
 }
 
 status_t onnx_import_center_crop_pad(onnx_node_t *node)

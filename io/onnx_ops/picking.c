@@ -53,8 +53,9 @@ status_t onnx_import_nms(onnx_node_t *node)
     TRY(onnx_input_floats(node, 4, "score_threshold", 1, &n, &score));
     TRY(onnx_attr_int(node, "center_point_box", 0, &is_center));
     return onnx_op(node, "nms",
-                   ONNX_ATTRS({"max_per_class", sym_max(node->onnx->ctx, most, 0)},
-                              {"iou_threshold", .number = overlap},
-                              {"score_threshold", .number = score}, {"is_center", is_center != 0}),
+                   ONNX_ATTRS(SET("max_per_class", sym_max(node->onnx->ctx, most, 0)),
+                              SET_FLOAT("iou_threshold", overlap),
+                              SET_FLOAT("score_threshold", score),
+                              SET("is_center", is_center != 0)),
                    2, node->in, &node->out[0]);
 }

@@ -128,7 +128,7 @@ status_t quantized_requantize(onnx_node_t *node, item_t x, item_t multiplier, it
                               item_t zero, int dim, item_t *out)
 {
     const item_t in[] = {x, multiplier, zero, bias};
-    return onnx_op(node, "requantize", ONNX_ATTRS({"dim", dim}), 4, in, out);
+    return onnx_op(node, "requantize", ONNX_ATTRS(SET("dim", dim)), 4, in, out);
 }
 
 status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *out)

@@ -84,8 +84,8 @@ status_t onnx_import_bernoulli(onnx_node_t *node)
     item_t numbers, truth;
     TRY(read_seed(node, &seed));
     TRY(read_dtype(node, "dtype", &dtype));
-    TRY(onnx_op(node, "rand_like", ONNX_ATTRS({"seed", seed}, {"dtype", DTYPE_F64}), 1, node->in,
-                &numbers));
+    TRY(onnx_op(node, "rand_like", ONNX_ATTRS(SET("seed", seed), SET("dtype", DTYPE_F64)), 1,
+                node->in, &numbers));
     TRY(onnx_binary(node, "lt", numbers, node->in[0], &truth));
     return onnx_cast(node, truth, dtype, &node->out[0]);
 }
@@ -105,25 +105,17 @@ status_t onnx_import_multinomial(onnx_node_t *node)
              "x is %s and the indices %s, rank 2 and s32 or s64 are needed", onnx_brief(node, &x),
              dtype_name(dtype));
     TRY(onnx_cast(node, node->in[0], DTYPE_F64, &weights));
-    TRY(onnx_op(node, "softmax", ONNX_ATTRS({"dim", 1}), 1, &weights, &weights));
-    TRY(onnx_op(node, "multinomial",
-                ONNX_ATTRS({"n_samples", n_samples}, {"replacement", true}, {"seed", seed}), 1,
-                &weights, &node->out[0]));
+    TRY(onnx_op(node, "softmax", ONNX_ATTRS(SET("dim", 1)), 1, &weights, &weights));
+    TRY(onnx_op(
+        node, "multinomial",
+        ONNX_ATTRS(SET("n_samples", n_samples), SET("replacement", true), SET("seed", seed)), 1,
+        &weights, &node->out[0]));
     return onnx_cast(node, node->out[0], dtype, &node->out[0]);
 }
 
 /* ---- window functions ---- */
 
 #define TWO_PI 6.28318530717958647692528676655900577
-
-/* out = x op number */
-static status_t with_number(onnx_node_t *node, const char *op_name, item_t x, double number,
-                            item_t *out)
-{
-    item_t item;
-    TRY(onnx_number(node->onnx, number, &item));
-    return onnx_binary(node, op_name, x, item, out);
-}
 
 /* Emits 2 pi i / period for i = 0 to size - 1, in f64. If the period is 0, the angle is pi. */
 static status_t emit_angles(onnx_node_t *node, bool is_periodic, item_t *out)
@@ -136,14 +128,14 @@ static status_t emit_angles(onnx_node_t *node, bool is_periodic, item_t *out)
     TRY(onnx_op(node, "range", NULL, 3, bounds, &angles));
     TRY(onnx_cast(node, angles, DTYPE_F64, &angles));
     TRY(onnx_cast(node, bounds[1], DTYPE_F64, &period));
-    TRY(with_number(node, "sub", period, is_periodic ? 0.0 : 1.0, &period));
-    TRY(with_number(node, "minimum", period, 1.0, &rest)); /* 0 if the period is 0, else 1 */
-    TRY(with_number(node, "mul", rest, -0.5, &rest));
-    TRY(with_number(node, "add", rest, 0.5, &rest));
+    TRY(onnx_with_number(node, "sub", period, is_periodic ? 0.0 : 1.0, &period));
+    TRY(onnx_with_number(node, "minimum", period, 1.0, &rest)); /* 0 if the period is 0, else 1 */
+    TRY(onnx_with_number(node, "mul", rest, -0.5, &rest));
+    TRY(onnx_with_number(node, "add", rest, 0.5, &rest));
     TRY(onnx_binary(node, "add", angles, rest, &angles));
-    TRY(with_number(node, "maximum", period, 1.0, &period));
+    TRY(onnx_with_number(node, "maximum", period, 1.0, &period));
     TRY(onnx_binary(node, "div", angles, period, &angles));
-    return with_number(node, "mul", angles, TWO_PI, out);
+    return onnx_with_number(node, "mul", angles, TWO_PI, out);
 }
 
 /* out += factor * cos(multiple * angles) */
@@ -151,9 +143,9 @@ static status_t add_cosine(onnx_node_t *node, item_t angles, double multiple, do
                            item_t *out)
 {
     item_t term;
-    TRY(with_number(node, "mul", angles, multiple, &term));
+    TRY(onnx_with_number(node, "mul", angles, multiple, &term));
     TRY(onnx_unary(node, "cos", term, &term));
-    TRY(with_number(node, "mul", term, factor, &term));
+    TRY(onnx_with_number(node, "mul", term, factor, &term));
     return onnx_binary(node, "add", term, *out, out);
 }
 

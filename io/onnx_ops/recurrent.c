@@ -157,14 +157,7 @@ static status_t check_rows(onnx_node_t *node, int input, int64_t n, int64_t hidd
 
 static status_t change_dim(onnx_node_t *node, const char *op, item_t x, int64_t dim, item_t *out)
 {
-    return onnx_op(node, op, ONNX_ATTRS({"dims", .n = 1, .ints = &dim}), 1, &x, out);
-}
-
-static status_t concat(onnx_node_t *node, int n, const item_t *parts, int64_t dim, item_t *out)
-{
-    *out = parts[0];
-    if (n == 1) return STATUS_OK;
-    return onnx_op(node, "concat", ONNX_ATTRS({"dim", dim}), n, parts, out);
+    return onnx_op(node, op, ONNX_ATTRS(SET_INTS("dims", 1, &dim)), 1, &x, out);
 }
 
 /* One direction's part of an input; ITEM_NONE if the input is absent. */
@@ -190,7 +183,7 @@ static status_t take_parts(onnx_node_t *node, item_t x, int64_t first, int64_t r
         const int64_t start = sym_multiply(ctx, first + order[i], rows);
         TRY(onnx_slice(node, x, 0, start, sym_add(ctx, start, rows), 1, &parts[i]));
     }
-    return concat(node, n, parts, 0, out);
+    return onnx_concat(node, n, parts, 0, out);
 }
 
 /* True if all lengths are known and equal the number of steps, as exporters often write. */
@@ -291,7 +284,7 @@ static status_t import(onnx_node_t *node, recurrent_t *layer)
         if (!onnx_wants(node, i)) continue;
         for (int64_t d = 0; d < layer->n_directions; d++)
             TRY(change_dim(node, "unsqueeze", results[d][i], dim, &parts[d]));
-        TRY(concat(node, (int)layer->n_directions, parts, dim, &node->out[i]));
+        TRY(onnx_concat(node, (int)layer->n_directions, parts, dim, &node->out[i]));
     }
     return STATUS_OK;
 }

@@ -90,8 +90,8 @@ static status_t round_inside(onnx_node_t *node, dtype_t dtype, item_t x, item_t 
     TRY(onnx_unary(node, "round", x, out));
     if (dtype != DTYPE_U8 && dtype != DTYPE_S8) return STATUS_OK;
     return onnx_op(node, "clamp",
-                   ONNX_ATTRS({"min", .number = dtype == DTYPE_U8 ? 0.0 : -128.0},
-                              {"max", .number = dtype == DTYPE_U8 ? 255.0 : 127.0}),
+                   ONNX_ATTRS(SET_FLOAT("min", dtype == DTYPE_U8 ? 0.0 : -128.0),
+                              SET_FLOAT("max", dtype == DTYPE_U8 ? 255.0 : 127.0)),
                    1, out, out);
 }
 
@@ -376,9 +376,10 @@ status_t onnx_import_grid_sample(onnx_node_t *node)
     TRY(onnx_attr_name(node, "mode", node->opset >= 20 ? modes : first_modes, 0, &mode));
     TRY(onnx_attr_name(node, "padding_mode", paddings, 0, &padding));
     TRY(onnx_attr_bool(node, "align_corners", false, &aligns));
-    return onnx_op(node, "grid_sample",
-                   ONNX_ATTRS({"mode", mode}, {"padding", padding}, {"align_corners", aligns}), 2,
-                   node->in, &node->out[0]);
+    return onnx_op(
+        node, "grid_sample",
+        ONNX_ATTRS(SET("mode", mode), SET("padding", padding), SET("align_corners", aligns)), 2,
+        node->in, &node->out[0]);
 }
 
 /* ---- AffineGrid ---- */

@@ -3,16 +3,9 @@
 #include "ops/attention/attention.h"
 #include "tensor/tensor_impl.h"
 
-status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out)
-{
-    *out = parts[0];
-    if (n == 1) return STATUS_OK;
-    return onnx_op(node, "concat", ONNX_ATTRS({"dim", dim}), n, parts, out);
-}
-
 static status_t along(onnx_node_t *node, const char *op, int dim, item_t x, item_t *out)
 {
-    return onnx_op(node, op, ONNX_ATTRS({"dim", dim}), 1, &x, out);
+    return onnx_op(node, op, ONNX_ATTRS(SET("dim", dim)), 1, &x, out);
 }
 
 /* ---- positions: s64, computed from sizes only ---- */
@@ -22,8 +15,8 @@ static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
 {
     TRY(onnx_slice(node, x, 1, 0, 1, 1, out));
     TRY(onnx_slice(node, *out, 3, 0, 1, 1, out));
-    return onnx_op(node, "full_like", ONNX_ATTRS({"value", .number = 1.0}, {"dtype", DTYPE_S64}), 1,
-                   out, out);
+    return onnx_op(node, "full_like", ONNX_ATTRS(SET_FLOAT("value", 1.0), SET("dtype", DTYPE_S64)),
+                   1, out, out);
 }
 
 status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *out_count)
@@ -33,7 +26,7 @@ status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *
     TRY(along(node, "cumsum", 2, ones, &sums));
     TRY(onnx_binary(node, "sub", sums, ones, out_rows));
     return onnx_op(node, "sum",
-                   ONNX_ATTRS({"dims", .n = 1, .ints = (const int64_t[]){2}}, {"keepdim", true}), 1,
+                   ONNX_ATTRS(SET_INTS("dims", 1, (const int64_t[]){2}), SET("keepdim", true)), 1,
                    &ones, out_count);
 }
 
@@ -49,7 +42,7 @@ static bool has_angles(const onnx_node_t *node, const tensor_info_t *table, int6
 /* Looks up cos or sin at positions [N][T] or [T]: [N][1][T][R / 2] or [1][1][T][R / 2]. */
 static status_t take_angles(onnx_node_t *node, item_t table, item_t positions, item_t *out)
 {
-    TRY(onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (const item_t[]){table, positions},
+    TRY(onnx_op(node, "gather", ONNX_ATTRS(SET("dim", 0)), 2, (const item_t[]){table, positions},
                 out));
     const tensor_info_t info = *onnx_info(node->onnx, *out);
     const int64_t sizes[] = {info.rank == 3 ? info.sizes[0] : 1, 1, info.sizes[info.rank - 2],
@@ -309,7 +302,7 @@ static status_t append(onnx_node_t *node, const group_attention_t *group, item_t
     TRY(onnx_binary(node, "lt", rows, n_new, &is_used));
     const tensor_info_t info = *onnx_info(node->onnx, all);
     TRY(onnx_expand(node, index, 4, info.sizes, &index));
-    TRY(onnx_op(node, "gather_elements", ONNX_ATTRS({"dim", 2}), 2, (const item_t[]){all, index},
+    TRY(onnx_op(node, "gather_elements", ONNX_ATTRS(SET("dim", 2)), 2, (const item_t[]){all, index},
                 out));
     return keep_where(node, is_used, *out, out);
 }
@@ -339,7 +332,7 @@ static status_t count_present(onnx_node_t *node, item_t *out)
 /* Keeps the first `count` rows. */
 static status_t cut(onnx_node_t *node, item_t count, item_t x, item_t *out)
 {
-    return onnx_op(node, "slice_by", ONNX_ATTRS({"dim", 2}), 3,
+    return onnx_op(node, "slice_by", ONNX_ATTRS(SET("dim", 2)), 3,
                    (const item_t[]){x, ITEM_NONE, count}, out);
 }
 

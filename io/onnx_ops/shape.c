@@ -21,7 +21,8 @@ status_t onnx_import_concat(onnx_node_t *node)
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
     node->out[0] = node->in[0];
     if (node->n_in == 1) return STATUS_OK;
-    return onnx_op(node, "concat", ONNX_ATTRS({"dim", axis}), node->n_in, node->in, &node->out[0]);
+    return onnx_op(node, "concat", ONNX_ATTRS(SET("dim", axis)), node->n_in, node->in,
+                   &node->out[0]);
 }
 
 status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int64_t size)
@@ -105,7 +106,7 @@ static status_t reshape_by(onnx_node_t *node)
     bool allows_zero = false;
     TRY(onnx_check_integers(node, 1, "the shape"));
     if (node->opset >= 14) TRY(onnx_attr_bool(node, "allowzero", false, &allows_zero));
-    return onnx_op(node, "reshape_by", ONNX_ATTRS({"copies_zeros", !allows_zero}), 2, node->in,
+    return onnx_op(node, "reshape_by", ONNX_ATTRS(SET("copies_zeros", !allows_zero)), 2, node->in,
                    &node->out[0]);
 }
 
@@ -171,14 +172,14 @@ status_t onnx_import_reshape(onnx_node_t *node)
         return STATUS_OK;
     }
     if (is_batch && rank == 2 && open == 1 && x.rank >= 2) {
-        return onnx_op(node, "flatten", ONNX_ATTRS({"start_dim", 1}, {"end_dim", -1}), 1, node->in,
-                       &node->out[0]);
+        return onnx_op(node, "flatten", ONNX_ATTRS(SET("start_dim", 1), SET("end_dim", -1)), 1,
+                       node->in, &node->out[0]);
     }
     bool is_plain = is_batch && open < 0;
     for (int i = 1; i < rank; i++) is_plain = is_plain && !sym_is(sizes[i]);
     if (is_plain && sym_knows_less(node->onnx->ctx, 0, known)) open = 0;
     if (open >= 0) sizes[open] = -1;
-    return onnx_op(node, "reshape", ONNX_ATTRS({"sizes", .n = rank, .ints = sizes}), 1, node->in,
+    return onnx_op(node, "reshape", ONNX_ATTRS(SET_INTS("sizes", rank, sizes)), 1, node->in,
                    &node->out[0]);
 }
 
@@ -195,8 +196,8 @@ status_t onnx_import_flatten(onnx_node_t *node)
     sizes[1] = onnx_product(node, x.rank - (int)axis, &x.sizes[axis]);
     if (axis != 1 || x.rank < 2) return onnx_reshape(node, node->in[0], 2, sizes, &node->out[0]);
     if (x.rank == 2) return onnx_import_identity(node);
-    return onnx_op(node, "flatten", ONNX_ATTRS({"start_dim", 1}, {"end_dim", -1}), 1, node->in,
-                   &node->out[0]);
+    return onnx_op(node, "flatten", ONNX_ATTRS(SET("start_dim", 1), SET("end_dim", -1)), 1,
+                   node->in, &node->out[0]);
 }
 
 status_t onnx_import_transpose(onnx_node_t *node)
@@ -239,7 +240,7 @@ status_t onnx_import_squeeze(onnx_node_t *node)
             if (sym_equal(ctx, x.sizes[i], 1)) axes[n++] = i;
     }
     if (n == 0) return onnx_import_identity(node);
-    return onnx_op(node, "squeeze", ONNX_ATTRS({"dims", .n = n, .ints = axes}), 1, node->in,
+    return onnx_op(node, "squeeze", ONNX_ATTRS(SET_INTS("dims", n, axes)), 1, node->in,
                    &node->out[0]);
 }
 
@@ -252,7 +253,7 @@ status_t onnx_import_unsqueeze(onnx_node_t *node)
     if (rank + n > TENSOR_MAX_RANK) return fail_rank(node, rank + n);
     if (n == 0) return onnx_import_identity(node);
     TRY(onnx_dims(node, rank + n, n, axes));
-    return onnx_op(node, "unsqueeze", ONNX_ATTRS({"dims", .n = n, .ints = axes}), 1, node->in,
+    return onnx_op(node, "unsqueeze", ONNX_ATTRS(SET_INTS("dims", n, axes)), 1, node->in,
                    &node->out[0]);
 }
 
@@ -374,7 +375,7 @@ static status_t slice_flipped(onnx_node_t *node, item_t x, int dim, const range_
     const int64_t start = flip_bound(ctx, size, range->start);
     const int64_t end = flip_bound(ctx, size, range->end);
     const int64_t step = range->step > -INT64_MAX ? -range->step : INT64_MAX;
-    TRY(onnx_op(node, "flip", ONNX_ATTRS({"dims", .n = 1, .ints = dims}), 1, &x, out));
+    TRY(onnx_op(node, "flip", ONNX_ATTRS(SET_INTS("dims", 1, dims)), 1, &x, out));
     return onnx_slice(node, *out, dim, start, end, step, out);
 }
 
@@ -440,10 +441,10 @@ static status_t slice_by(onnx_node_t *node)
         item_t in[3] = {out, ITEM_NONE, ITEM_NONE};
         TRY(take_bound(node, 1, i, &in[1]));
         TRY(take_bound(node, 2, i, &in[2]));
-        TRY(onnx_op(
-            node, "slice_by",
-            ONNX_ATTRS({"dim", n_axes >= 0 ? axes[i] : i}, {"step", n_steps >= 0 ? steps[i] : 1}),
-            3, in, &out));
+        TRY(onnx_op(node, "slice_by",
+                    ONNX_ATTRS(SET("dim", n_axes >= 0 ? axes[i] : i),
+                               SET("step", n_steps >= 0 ? steps[i] : 1)),
+                    3, in, &out));
     }
     node->out[0] = out;
     return STATUS_OK;
@@ -506,7 +507,7 @@ status_t onnx_import_gather(onnx_node_t *node)
     int axis = 0;
     TRY(onnx_dim(node, "axis", x.rank, 0, &axis));
     if (x.rank == 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank 0");
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", axis}), 2, node->in, &node->out[0]);
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", axis)), 2, node->in, &node->out[0]);
 }
 
 /* ---- depth and space ---- */

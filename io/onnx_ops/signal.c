@@ -207,7 +207,7 @@ static status_t cut_frames(onnx_node_t *node, const frames_t *frames, item_t *x)
     TRY(onnx_binary(node, "mul", in[1], step, &in[1]));
     TRY(onnx_count_up(node, frames->length, &numbers));
     TRY(onnx_binary(node, "add", in[1], numbers, &in[1]));
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 1}), 2, in, x);
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", 1)), 2, in, x);
 }
 
 status_t onnx_import_stft(onnx_node_t *node)

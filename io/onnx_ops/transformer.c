@@ -7,7 +7,7 @@
 
 static status_t gelu(onnx_node_t *node, item_t x, bool by_tanh, item_t *out)
 {
-    return onnx_op(node, "gelu", ONNX_ATTRS({"tanh_approximation", by_tanh}), 1, &x, out);
+    return onnx_op(node, "gelu", ONNX_ATTRS(SET("tanh_approximation", by_tanh)), 1, &x, out);
 }
 
 /* Gelu, BiasGelu, and FastGelu with an optional bias. */
@@ -38,7 +38,7 @@ static status_t norm(onnx_node_t *node, const char *op_name, item_t x, item_t we
 {
     double epsilon = 0;
     TRY(onnx_attr_float(node, "epsilon", 1e-12, &epsilon));
-    return onnx_op(node, op_name, ONNX_ATTRS({"n_dims", 1}, {"epsilon", .number = epsilon}),
+    return onnx_op(node, op_name, ONNX_ATTRS(SET("n_dims", 1), SET_FLOAT("epsilon", epsilon)),
                    bias != ITEM_NONE ? 3 : 2, (item_t[]){x, weight, bias}, out);
 }
 
@@ -64,7 +64,7 @@ status_t onnx_import_skip_rms_norm(onnx_node_t *node)
 
 static status_t gather(onnx_node_t *node, item_t weight, item_t index, item_t *out)
 {
-    return onnx_op(node, "gather", ONNX_ATTRS({"dim", 0}), 2, (item_t[]){weight, index}, out);
+    return onnx_op(node, "gather", ONNX_ATTRS(SET("dim", 0)), 2, (item_t[]){weight, index}, out);
 }
 
 /* Adds the embeddings of words, positions and segments, and normalises the sum. */

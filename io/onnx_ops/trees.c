@@ -294,7 +294,7 @@ static status_t emit_trees(const forest_t *forest, item_t x, tree_aggregate_t ag
     TRY(ml_known(node, DTYPE_S32, 2, pairs, forest->exits, &in[5]));
     TRY(ml_known(node, DTYPE_S32, 1, &n_roots, forest->roots, &in[6]));
     TRY(ml_known(node, DTYPE_F32, 2, leaves, weights, &in[7]));
-    return onnx_op(node, "tree_ensemble", ONNX_ATTRS({"aggregate", (int64_t)aggregate}), 8, in,
+    return onnx_op(node, "tree_ensemble", ONNX_ATTRS(SET("aggregate", (int64_t)aggregate)), 8, in,
                    out);
 }
 
@@ -338,7 +338,7 @@ static status_t hide_unscored(const forest_t *forest, item_t x, item_t scores, i
     status_t status = emit_trees(forest, x, TREE_MAX, marks, &in[0]);
     context_put(node->onnx->ctx, marks);
     TRY(status);
-    TRY(ml_with_number(node, "gt", in[0], 0.5, &in[0]));
+    TRY(onnx_with_number(node, "gt", in[0], 0.5, &in[0]));
     TRY(onnx_number(node->onnx, -(double)INFINITY, &in[2]));
     return onnx_op(node, "where", NULL, 3, in, out);
 }
@@ -372,7 +372,7 @@ static status_t regress(forest_t *forest, int aggregate, ml_transform_t transfor
                  (long long)t);
     TRY(emit_trees(forest, x, own, forest->weights, &scores));
     if (aggregate == AVERAGE)
-        TRY(ml_with_number(node, "div", scores, (double)forest->n_roots, &scores));
+        TRY(onnx_with_number(node, "div", scores, (double)forest->n_roots, &scores));
     TRY(add_bases(node, lists->bases, &scores));
     /* ONNX Runtime does not transform a single target. */
     if (lists->n_targets == 1) transform = ML_NONE;
@@ -431,16 +431,16 @@ static status_t classify_two(const forest_t *forest, ml_transform_t transform,
              "two classes and leaves that have no weight for one of them");
     for (int i = 0; i < 2; i++) TRY(column(node, scores, i, &parts[i]));
     if (bases.n == 2 && scored[1] == SCORED_ALWAYS) {
-        TRY(ml_with_number(node, "add", parts[0], (double)bases.at[1], &parts[1]));
+        TRY(onnx_with_number(node, "add", parts[0], (double)bases.at[1], &parts[1]));
         if (scored[0] == SCORED_ALWAYS) TRY(onnx_unary(node, "neg", parts[1], &parts[0]));
     } else if (bases.n > 0 && scored[0] == SCORED_ALWAYS) {
-        TRY(ml_with_number(node, "add", parts[0], (double)bases.at[0], &parts[0]));
+        TRY(onnx_with_number(node, "add", parts[0], (double)bases.at[0], &parts[0]));
     }
     const item_t decides = parts[scored[1] == SCORED_ALWAYS ? 1 : 0];
     if (labels != NULL) TRY(ml_label_above(node, is_one ? labels : no_labels, decides, threshold));
     if (scored[1] == SCORED_NEVER && bases.n < 2)
         return ml_add_first_class(node, transform, is_plain, parts[0], &node->out[1]);
-    TRY(onnx_op(node, "concat", ONNX_ATTRS({"dim", 1}), 2, parts, &scores));
+    TRY(onnx_op(node, "concat", ONNX_ATTRS(SET("dim", 1)), 2, parts, &scores));
     return ml_transform(node, transform, scores, &node->out[1]);
 }
 

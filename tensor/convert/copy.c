@@ -94,18 +94,10 @@ status_t tensor_clone(context_t *ctx, const tensor_t *tensor, tensor_t **out_cop
     return tensor_give(ctx, copy, out_copy);
 }
 
-static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tensor)
-{
-    if (tensor == NULL) return context_null(ctx, op, "tensor");
-    if (tensor->info.layout != LAYOUT_DENSE)
-        FAIL(ctx, STATUS_UNSUPPORTED, "%s: %s is opaque, use to_dense", op, tensor_text(tensor));
-    return STATUS_OK;
-}
-
 status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
     TRY(context_output(ctx, "tensor_contiguous", out_tensor));
-    TRY(need_dense(ctx, "tensor_contiguous", tensor));
+    TRY(tensor_need_dense(ctx, "tensor_contiguous", tensor));
     tensor_t *result = NULL;
     if (info_is_contiguous(&tensor->info))
         result = tensor_hold((tensor_t *)(uintptr_t)tensor);
@@ -117,7 +109,7 @@ status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **ou
 status_t tensor_channels_last(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
     TRY(context_output(ctx, "tensor_channels_last", out_tensor));
-    TRY(need_dense(ctx, "tensor_channels_last", tensor));
+    TRY(tensor_need_dense(ctx, "tensor_channels_last", tensor));
     const tensor_info_t *info = &tensor->info;
     REQUIRE(ctx, info->rank >= 3 && info->rank <= 5,
             "tensor_channels_last: %s has rank %d, must be 3 to 5", tensor_text(tensor),

@@ -99,7 +99,7 @@ bool sym_load(sym_space_t *space, int64_t a, sym_poly_t *out)
     return true;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+int64_t sym_gcd(int64_t a, int64_t b)
 {
     if (a < 0) a = -a;
     if (b < 0) b = -b;
@@ -151,7 +151,7 @@ static bool merge(sym_space_t *space, sym_poly_t *a, const sym_poly_t *b)
 bool sym_poly_add(sym_space_t *space, sym_poly_t *a, int64_t factor, const sym_poly_t *b)
 {
     sym_poly_t other = *b;
-    const int64_t common = gcd(a->denominator, b->denominator);
+    const int64_t common = sym_gcd(a->denominator, b->denominator);
     const int64_t for_a = b->denominator / common, for_b = a->denominator / common;
     if (!scale(&factor, for_b) || !sym_poly_scale(a, for_a, for_a) ||
         !sym_poly_scale(&other, factor, for_b))
@@ -188,8 +188,9 @@ bool sym_poly_multiply(sym_space_t *space, const sym_poly_t *a, const sym_poly_t
 
 static void reduce(sym_poly_t *poly)
 {
-    int64_t common = gcd(poly->constant, poly->denominator);
-    for (int i = 0; i < poly->n && common != 1; i++) common = gcd(common, poly->terms[i].factor);
+    int64_t common = sym_gcd(poly->constant, poly->denominator);
+    for (int i = 0; i < poly->n && common != 1; i++)
+        common = sym_gcd(common, poly->terms[i].factor);
     if (common < 2) return;
     for (int i = 0; i < poly->n; i++) poly->terms[i].factor /= common;
     poly->constant /= common;
@@ -276,7 +277,7 @@ int64_t sym_store(sym_space_t *space, sym_poly_t *poly)
 int64_t sym_form(sym_space_t *space, const sym_poly_t *poly, bool makes, int64_t *out_factor)
 {
     int64_t common = 0, operands[2 + 2 * SYM_MAX_TERMS] = {0, 1};
-    for (int i = 0; i < poly->n; i++) common = gcd(common, poly->terms[i].factor);
+    for (int i = 0; i < poly->n; i++) common = sym_gcd(common, poly->terms[i].factor);
     if (poly->terms[0].factor < 0) common = -common;
     *out_factor = common;
     if (poly->n == 1) return poly->terms[0].product;

@@ -13,17 +13,6 @@
  * of the numerator are between 0 and d-1. */
 #include "tensor/sym/sym_impl.h"
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    if (a < 0) a = -a;
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static int64_t rest_of(int64_t a, int64_t b)
 {
     return a - b * sym_floor(a, b);
@@ -64,7 +53,7 @@ static void pull_out(sym_poly_t *a, int64_t divisor, sym_poly_t *quotient)
 static void cancel(sym_poly_t *a, int64_t *divisor)
 {
     int64_t common = *divisor;
-    for (int i = 0; i < a->n && common > 1; i++) common = gcd(a->terms[i].factor, common);
+    for (int i = 0; i < a->n && common > 1; i++) common = sym_gcd(a->terms[i].factor, common);
     if (common < 2) return;
     for (int i = 0; i < a->n; i++) a->terms[i].factor /= common;
     a->constant = sym_floor(a->constant, common);
@@ -158,9 +147,9 @@ static bool divide_terms(sym_space_t *space, sym_poly_t *a, int64_t product)
 
 static void divide_content(sym_poly_t *a, sym_poly_t *b)
 {
-    int64_t common = gcd(a->constant, b->constant < 0 ? -b->constant : b->constant);
-    for (int i = 0; i < a->n; i++) common = gcd(a->terms[i].factor, common);
-    for (int i = 0; i < b->n; i++) common = gcd(b->terms[i].factor, common);
+    int64_t common = sym_gcd(a->constant, b->constant < 0 ? -b->constant : b->constant);
+    for (int i = 0; i < a->n; i++) common = sym_gcd(a->terms[i].factor, common);
+    for (int i = 0; i < b->n; i++) common = sym_gcd(b->terms[i].factor, common);
     if (b->terms[0].factor < 0) common = -common;
     for (int i = 0; i < a->n; i++) a->terms[i].factor /= common;
     for (int i = 0; i < b->n; i++) b->terms[i].factor /= common;

@@ -17,18 +17,6 @@ static bool is_infinite(int64_t end)
     return end <= SYM_LOWEST || end >= SYM_HIGHEST;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    if (a < 0) a = -a;
-    if (b < 0) b = -b;
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static sym_known_t number(int64_t value)
 {
     return (sym_known_t){value, value, 0, value};
@@ -53,8 +41,8 @@ static void set_modulus(sym_known_t *known, sym_wide_t modulus, sym_wide_t remai
 /* Sets modulus and remainder for the union of two sets. */
 static void join_modulus(sym_known_t *known, const sym_known_t *other)
 {
-    const int64_t both = gcd(gcd(known->modulus, other->modulus),
-                             sym_saturate((sym_wide_t)known->remainder - other->remainder));
+    const int64_t both = sym_gcd(sym_gcd(known->modulus, other->modulus),
+                                 sym_saturate((sym_wide_t)known->remainder - other->remainder));
     set_modulus(known, both, known->remainder);
 }
 
@@ -72,7 +60,7 @@ static void meet_modulus(sym_known_t *known, const sym_known_t *other)
         set_modulus(known, chosen.modulus, chosen.remainder);
         return;
     }
-    const int64_t common = gcd(chosen.modulus, rest.modulus), n = rest.modulus / common;
+    const int64_t common = sym_gcd(chosen.modulus, rest.modulus), n = rest.modulus / common;
     set_modulus(known, chosen.modulus, chosen.remainder);
     for (int64_t i = 0; i < n && n <= 4096; i++) {
         const sym_wide_t member = chosen.remainder + (sym_wide_t)chosen.modulus * i;
@@ -136,7 +124,7 @@ static sym_known_t multiply(sym_known_t a, sym_known_t b)
     const bool fits = a.modulus <= MAX_MODULUS && b.modulus <= MAX_MODULUS && sym_is_number(ab) &&
                       sym_is_number(ba) && sym_is_number((sym_wide_t)a.modulus * b.modulus);
     if (fits)
-        set_modulus(&known, gcd(gcd((int64_t)ab, (int64_t)ba), a.modulus * b.modulus),
+        set_modulus(&known, sym_gcd(sym_gcd((int64_t)ab, (int64_t)ba), a.modulus * b.modulus),
                     (sym_wide_t)a.remainder * b.remainder);
     return known;
 }
@@ -144,7 +132,7 @@ static sym_known_t multiply(sym_known_t a, sym_known_t b)
 static sym_known_t add(sym_known_t a, sym_known_t b)
 {
     sym_known_t known = {plus(a.min, b.min), plus(a.max, b.max), 1, 0};
-    set_modulus(&known, gcd(a.modulus, b.modulus), (sym_wide_t)a.remainder + b.remainder);
+    set_modulus(&known, sym_gcd(a.modulus, b.modulus), (sym_wide_t)a.remainder + b.remainder);
     return known;
 }
 

@@ -242,6 +242,9 @@ sym_known_t sym_poly_know(sym_space_t *space, const sym_poly_t *poly);
 void sym_known_meet(sym_known_t *known, const sym_known_t *other);
 int64_t sym_saturate(sym_wide_t value);
 
+/* The greatest common divisor of two magnitudes; gcd(0, a) is |a|. */
+int64_t sym_gcd(int64_t a, int64_t b);
+
 /* ---- guard.c ---- */
 
 /* Makes a node's expression in `space`, with operands that `map` has replaced. Not for names. */
