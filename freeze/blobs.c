@@ -33,8 +33,7 @@ static void check_blobs(void *user, int64_t first, int64_t last)
 {
     check_t *check = user;
     const loading_t *l = check->l;
-    (void)first;
-    (void)last;
+    (void)first, (void)last;
     for (int i; (i = atomic_fetch_add(&check->next, 1)) < l->n_blobs;) {
         if (!file_is_wanted(l, i) || check->sum(l, i) == l->blobs[i].at.checksum) continue;
         int before = atomic_load(&check->damaged);

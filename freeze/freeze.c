@@ -488,8 +488,7 @@ status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_
 
 static status_t set_plans(context_t *ctx, void *user, const char *path, module_t *module)
 {
-    (void)ctx;
-    (void)path;
+    (void)ctx, (void)path;
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);

@@ -18,8 +18,7 @@ void image_clear(image_t *image)
 {
     for (int i = 0; i < image->n_blobs; i++) tensor_drop(image->blobs[i].holder);
     for (int i = 0; i < image->n_machines; i++) context_put(image->ctx, image->machines[i].hints);
-    context_put(image->ctx, image->blobs);
-    context_put(image->ctx, image->text);
+    CONTEXT_PUT(image->ctx, image->blobs, image->text);
 }
 
 /* ---- machines ---- */
@@ -285,8 +284,7 @@ status_t image_head(image_t *image, tensor_t **out_head)
     if (status == STATUS_OK)
         status = context_get_zeroed(ctx, (size_t)image->n_blobs * sizeof *blobs, "blobs", &blobs);
     if (status == STATUS_OK) status = fill_head(image, &header, machines, blobs, out_head);
-    context_put(ctx, machines);
-    context_put(ctx, blobs);
+    CONTEXT_PUT(ctx, machines, blobs);
     return status;
 }
 

@@ -103,8 +103,7 @@ status_t freeze_narrow(context_t *ctx, module_t *root, const freeze_options_t *o
 
 void freeze_narrow_clear(context_t *ctx, freeze_narrow_t *narrow)
 {
-    context_put(ctx, narrow->ranges);
-    context_put(ctx, (void *)narrow->kept);
+    CONTEXT_PUT(ctx, narrow->ranges, (void *)narrow->kept);
     freeze_layers_clear(ctx, &narrow->layers);
     graph_release(narrow->graph);
 }

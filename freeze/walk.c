@@ -126,7 +126,6 @@ status_t freeze_walk(context_t *ctx, const graph_t *graph, const freeze_options_
     TRY(context_get_zeroed(ctx, n * sizeof *w.known, "values of a run", &w.known));
     status_t status = context_get_zeroed(ctx, n * sizeof *w.n_left, "uses of values", &w.n_left);
     if (status == STATUS_OK) status = run_examples(&w);
-    context_put(ctx, w.n_left);
-    context_put(ctx, w.known);
+    CONTEXT_PUT(ctx, w.n_left, w.known);
     return status;
 }

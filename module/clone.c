@@ -89,8 +89,7 @@ static status_t clone_items(cloner_t *cloner, const datum_t *datum, datum_t **ou
                  : kind == DATUM_TUPLE ? datum_tuple(ctx, n, items, out_copy)
                                        : datum_dict(ctx, n, keys, items, out_copy);
     while (n_made > 0) datum_release(items[--n_made]);
-    context_put(ctx, keys);
-    context_put(ctx, items);
+    CONTEXT_PUT(ctx, keys, items);
     return status;
 }
 

@@ -26,8 +26,7 @@ static void clear(context_t *ctx, changes_t *changes)
 {
     for (int i = 0; i < changes->n_storages; i++) storage_release(changes->storages[i]);
     for (int i = 0; i < changes->n_modules; i++) module_release(changes->modules[i]);
-    context_put(ctx, changes->storages);
-    context_put(ctx, changes->modules);
+    CONTEXT_PUT(ctx, changes->storages, changes->modules);
 }
 
 /* Undoes the changes. If there is not enough memory for a weight's row-major bytes, the weight

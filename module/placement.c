@@ -82,9 +82,7 @@ void placement_end(context_t *ctx, placement_t *placement)
 {
     if (placement == NULL) return;
     for (int i = 0; i < placement->n; i++) context_put(ctx, placement->calls[i].path);
-    context_put(ctx, placement->calls);
-    context_put(ctx, placement->changed);
-    context_put(ctx, placement);
+    CONTEXT_PUT(ctx, placement->calls, placement->changed, placement);
 }
 
 /* True if the first and the last operator that a layer called returned mkldnn tensors. `path` is

@@ -434,8 +434,7 @@ void context_destroy(context_t *ctx)
     scope_end_all(ctx);
     end_slots(ctx);
     if (ctx->stream != NULL) onednn_stream_destroy(ctx, ctx->stream);
-    context_put(ctx, ctx->scratch);
-    context_put(ctx, ctx->store_path);
+    CONTEXT_PUT(ctx, ctx->scratch, ctx->store_path);
     if (ctx->trace_file >= 0) close(ctx->trace_file);
     allocator_t allocator = ctx->allocator;
     const bool is_limited = ctx->is_limited;

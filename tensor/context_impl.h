@@ -45,6 +45,11 @@ status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_val
 status_t context_get(context_t *ctx, size_t bytes, const char *purpose, void *out_block);
 status_t context_get_zeroed(context_t *ctx, size_t bytes, const char *purpose, void *out_block);
 void context_put(context_t *ctx, void *block);
+/* Puts several blocks, whose addresses are read before the first is freed. */
+#define CONTEXT_PUT(ctx, ...)                                                                      \
+    context_put_all((ctx), sizeof((void *[]){__VA_ARGS__}) / sizeof(void *),                       \
+                    (void *[]){__VA_ARGS__})
+void context_put_all(context_t *ctx, size_t n, void *const *blocks);
 
 /* Copies a string; NULL stays NULL. */
 status_t context_string(context_t *ctx, const char *text, char **out_text);

@@ -199,6 +199,11 @@ void context_put(context_t *ctx, void *block)
     if (ctx != NULL) allocator_put(context_allocator(ctx), block);
 }
 
+void context_put_all(context_t *ctx, size_t n, void *const *blocks)
+{
+    for (size_t i = 0; i < n; i++) context_put(ctx, blocks[i]);
+}
+
 status_t context_string(context_t *ctx, const char *text, char **out_text)
 {
     char *copy = NULL;

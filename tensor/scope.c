@@ -253,8 +253,7 @@ status_t scope_end(context_t *ctx)
     status_t status = scope->failures.first.status;
     failure_copy(context_last_failure(ctx), &scope->before);
     if (status != STATUS_OK) context_fail(ctx, status, "%s", scope->failures.first.message);
-    context_put(ctx, scope->entries);
-    context_put(ctx, scope);
+    CONTEXT_PUT(ctx, scope->entries, scope);
     return status;
 }
 

@@ -206,7 +206,6 @@ status_t clip_gradients(context_t *ctx, int n, tensor_t *const *gradients, doubl
         tensor_drop(parts[i].copy);
         context_put(ctx, parts[i].seen);
     }
-    context_put(ctx, sums);
-    context_put(ctx, parts);
+    CONTEXT_PUT(ctx, sums, parts);
     return status;
 }

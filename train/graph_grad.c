@@ -239,8 +239,7 @@ static status_t pass_all(grad_builder_t *grads)
         TRY(context_get(ctx, n * sizeof *block, "values of a node", &block));
         status_t status = context_get(ctx, (size_t)node->n_inputs, "inputs of a node", &is_wanted);
         if (status == STATUS_OK) status = pass_node(grads, node, block, is_wanted);
-        context_put(ctx, is_wanted);
-        context_put(ctx, block);
+        CONTEXT_PUT(ctx, is_wanted, block);
         TRY(status);
     }
     return STATUS_OK;

@@ -132,42 +132,31 @@ parallel_counts_t parallel_counts(const parallel_t *parallel)
 
 status_t parallel_sum(context_t *ctx, parallel_t *parallel, int n, double *numbers)
 {
-    (void)parallel;
-    (void)n;
-    (void)numbers;
+    (void)parallel, (void)n, (void)numbers;
     return ctx != NULL ? refuse(ctx, "parallel_sum") : STATUS_INVALID_ARGUMENT;
 }
 
 status_t parallel_broadcast(context_t *ctx, parallel_t *parallel, module_t *module,
                             optimizer_t *optimizer)
 {
-    (void)parallel;
-    (void)module;
-    (void)optimizer;
+    (void)parallel, (void)module, (void)optimizer;
     return ctx != NULL ? refuse(ctx, "parallel_broadcast") : STATUS_INVALID_ARGUMENT;
 }
 
 void parallel_begin(parallel_t *parallel, int64_t n_items)
 {
-    (void)parallel;
-    (void)n_items;
+    (void)parallel, (void)n_items;
 }
 
 void parallel_ready(parallel_t *parallel, int parameter, const tensor_t *gradient)
 {
-    (void)parallel;
-    (void)parameter;
-    (void)gradient;
+    (void)parallel, (void)parameter, (void)gradient;
 }
 
 status_t parallel_exchange(context_t *ctx, parallel_t *parallel, status_t own,
                            const optimizer_t *optimizer, tensor_t **gradients, double *loss)
 {
-    (void)parallel;
-    (void)own;
-    (void)optimizer;
-    (void)gradients;
-    (void)loss;
+    (void)parallel, (void)own, (void)optimizer, (void)gradients, (void)loss;
     return refuse(ctx, "trainer_step");
 }
 

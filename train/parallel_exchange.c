@@ -20,9 +20,7 @@ void parallel_clear(parallel_t *parallel)
 {
     context_t *ctx = parallel->ctx;
     tensor_drop(parallel->elements);
-    context_put(ctx, parallel->sent);
-    context_put(ctx, parallel->buckets);
-    context_put(ctx, parallel->gradients);
+    CONTEXT_PUT(ctx, parallel->sent, parallel->buckets, parallel->gradients);
     parallel->elements = NULL;
     parallel->sent = NULL;
     parallel->buckets = NULL;

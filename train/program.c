@@ -351,9 +351,7 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
                               "parameters",
                               n);
     }
-    context_put(ctx, results);
-    context_put(ctx, wrt);
-    context_put(ctx, values);
+    CONTEXT_PUT(ctx, results, wrt, values);
     return status;
 }
 
@@ -454,10 +452,7 @@ static void clear_plan(context_t *ctx, train_program_t *program)
     graph_release(program->graph);
     for (int i = 0; i < program->n_masters; i++)
         context_put(ctx, (char *)(uintptr_t)program->masters[i].path);
-    context_put(ctx, program->masters);
-    context_put(ctx, program->order);
-    context_put(ctx, program->slices);
-    context_put(ctx, program->given);
+    CONTEXT_PUT(ctx, program->masters, program->order, program->slices, program->given);
     program->plan = NULL;
     program->graph = NULL;
     program->masters = NULL;
@@ -653,11 +648,7 @@ void train_program_destroy(context_t *ctx, train_program_t *program)
     clear_plan(ctx, program);
     module_release(program->step);
     for (int i = 0; i < program->n_states; i++) context_put(ctx, program->states[i].path);
-    context_put(ctx, program->states);
-    context_put(ctx, program->tree);
-    context_put(ctx, program->gradients);
-    context_put(ctx, program->inputs);
-    context_put(ctx, program);
+    CONTEXT_PUT(ctx, program->states, program->tree, program->gradients, program->inputs, program);
 }
 
 bool train_program_takes(const context_t *ctx, const train_program_t *program, int n_in,

@@ -335,7 +335,6 @@ status_t train_recompute(context_t *ctx, const graph_t *graph, int *n, graph_t *
         r.map[i] = r.again[i] = VALUE_NONE;
     }
     status_t status = rewrite(&r, n, out_graph);
-    context_put(ctx, r.chains);
-    context_put(ctx, block);
+    CONTEXT_PUT(ctx, r.chains, block);
     return status;
 }

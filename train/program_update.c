@@ -457,8 +457,7 @@ status_t train_program_add_updates(context_t *ctx, optimizer_t *optimizer, const
         for (size_t i = 0; i < n; i++) calls.owner[i] = calls.made[i] = -1;
         status = rewrite(&calls, out_graph);
     }
-    context_put(ctx, block);
-    context_put(ctx, calls.written);
+    CONTEXT_PUT(ctx, block, calls.written);
     return status;
 }
 
@@ -468,9 +467,7 @@ static status_t run_check(context_t *ctx, module_t *self, void *state, int n_in,
                           int *n_out, datum_t **out)
 {
     const train_program_t *program = state;
-    (void)self;
-    (void)out;
-    (void)n_in;
+    (void)self, (void)out, (void)n_in;
     *n_out = 0;
     return program->sink->check(ctx, program->sink->user, program, in);
 }
@@ -493,8 +490,7 @@ static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in
     train_program_t *program = state;
     train_sink_t *sink = program->sink;
     const int parameter = program->order[sink->n_done++];
-    (void)self;
-    (void)out;
+    (void)self, (void)out;
     *n_out = 0;
     if (program->slices[parameter].is_product)
         return sink->product(ctx, sink->user, parameter, n_in > 2 ? datum_as_tensor(in[1]) : NULL,

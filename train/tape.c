@@ -641,10 +641,7 @@ void tape_destroy(tape_t *tape)
     tape->n_leaves = 0;
     cut_records(tape, 0);
     hash_clear(ctx, &tape->by_tensor);
-    context_put(ctx, tape->records);
-    context_put(ctx, tape->entries);
-    context_put(ctx, tape->targets);
-    context_put(ctx, tape);
+    CONTEXT_PUT(ctx, tape->records, tape->entries, tape->targets, tape);
 }
 
 status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor)

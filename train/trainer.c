@@ -616,10 +616,7 @@ void trainer_destroy(trainer_t *trainer)
     tape_destroy(trainer->tape);
     module_release(trainer->module);
     for (int i = 0; i < trainer->n_spare; i++) tensor_drop(trainer->spare[i]);
-    context_put(ctx, trainer->spare);
-    context_put(ctx, trainer->gradients);
-    context_put(ctx, trainer->kept);
-    context_put(ctx, trainer);
+    CONTEXT_PUT(ctx, trainer->spare, trainer->gradients, trainer->kept, trainer);
 }
 
 train_times_t trainer_times(const trainer_t *trainer)

@@ -39,13 +39,8 @@ static void leave(context_t *ctx, void *user, const char *name)
 
 static void clear_record(context_t *ctx, const record_t *record)
 {
-    context_put(ctx, record->path);
-    context_put(ctx, record->kernel);
-    context_put(ctx, record->implementation);
-    context_put(ctx, record->in);
-    context_put(ctx, record->out);
-    context_put(ctx, record->in_bytes);
-    context_put(ctx, record->out_bytes);
+    CONTEXT_PUT(ctx, record->path, record->kernel, record->implementation, record->in, record->out,
+                record->in_bytes, record->out_bytes);
 }
 
 static status_t make_room(context_t *ctx, int n_in, int n_out, record_t *record)
@@ -212,13 +207,8 @@ void profile_destroy(profile_t *profile)
     context_t *ctx = profile->ctx;
     dispatch_remove_observer(ctx, &profile->observer);
     for (int i = 0; i < profile->n_records; i++) clear_record(ctx, &profile->records[i]);
-    context_put(ctx, profile->records);
-    context_put(ctx, profile->samples);
-    context_put(ctx, profile->run_ns);
-    context_put(ctx, profile->nodes);
-    context_put(ctx, profile->reorders);
-    context_put(ctx, profile->producers);
-    context_put(ctx, profile);
+    CONTEXT_PUT(ctx, profile->records, profile->samples, profile->run_ns, profile->nodes,
+                profile->reorders, profile->producers, profile);
 }
 
 status_t profile_begin_run(profile_t *profile)

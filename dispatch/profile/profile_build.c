@@ -251,10 +251,6 @@ status_t profile_build(profile_t *profile)
         status = fill_nodes(&build);
     }
     if (status != STATUS_OK) profile->n_nodes = 0;
-    context_put(ctx, build.times);
-    context_put(ctx, build.inside);
-    context_put(ctx, build.first);
-    context_put(ctx, build.next_slice);
-    context_put(ctx, build.node_record);
+    CONTEXT_PUT(ctx, build.times, build.inside, build.first, build.next_slice, build.node_record);
     return status;
 }

@@ -532,8 +532,7 @@ static status_t settle_all(alias_t *alias)
         if (alias->classes[i].parent == i) mark_kept(alias, i);
     for (int i = 0; is_ready && i < alias->n_classes; i++)
         if (alias->classes[i].parent == i) settle(alias, i, path, state);
-    context_put(alias->ctx, state);
-    context_put(alias->ctx, path);
+    CONTEXT_PUT(alias->ctx, state, path);
     return status;
 }
 
@@ -627,9 +626,7 @@ status_t alias_of(context_t *ctx, const graph_t *graph, const alias_t **out_alia
             status = pack(&alias, &packed);
         }
         if (status == STATUS_OK) kept = graph_keep_analysis_take(graph, &packed->kept);
-        context_put(ctx, alias.place_of);
-        context_put(ctx, alias.places);
-        context_put(ctx, alias.classes);
+        CONTEXT_PUT(ctx, alias.place_of, alias.places, alias.classes);
     }
     *out_alias = (const alias_t *)(const void *)kept;
     return status;

@@ -167,9 +167,6 @@ status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text)
     table_t table = {.text = text};
     TRY(alias_of(ctx, graph, &table.alias));
     status_t status = print_table(ctx, &table);
-    context_put(ctx, table.next);
-    context_put(ctx, table.first);
-    context_put(ctx, table.numbers);
-    context_put(ctx, table.rows);
+    CONTEXT_PUT(ctx, table.next, table.first, table.numbers, table.rows);
     return status;
 }

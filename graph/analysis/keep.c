@@ -112,8 +112,7 @@ typedef struct spread {
 
 static status_t add_module(context_t *ctx, void *user, const char *path, module_t *module)
 {
-    (void)ctx;
-    (void)path;
+    (void)ctx, (void)path;
     const spread_t *spread = user;
     kept_t kept = *spread->why;
     kept.owner = module;
@@ -136,8 +135,7 @@ static status_t add_whole(keeping_t *keeping, const kept_t *why, module_t *modul
 
 static status_t add_named(context_t *ctx, void *user, const char *path, module_t *module)
 {
-    (void)ctx;
-    (void)path;
+    (void)ctx, (void)path;
     const spread_t *spread = user;
     attribute_t attribute;
     if (!attribute_find(module, spread->why->name, &attribute) || attribute.kind == MEMBER_METHOD ||
@@ -215,8 +213,7 @@ typedef struct callee {
 /* A C method may change all of its module, so a module with a C method of this name is added. */
 static status_t look_for_c_method(context_t *ctx, void *user, const char *path, module_t *module)
 {
-    (void)ctx;
-    (void)path;
+    (void)ctx, (void)path;
     const callee_t *callee = user;
     attribute_t method;
     if (!attribute_find(module, callee->name, &method) || method.kind != MEMBER_METHOD ||
@@ -288,8 +285,7 @@ static status_t look_at_graph(keeping_t *keeping, const graph_t *graph, module_t
 
 static status_t look_at_methods(context_t *ctx, void *user, const char *path, module_t *module)
 {
-    (void)ctx;
-    (void)path;
+    (void)ctx, (void)path;
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
@@ -332,8 +328,7 @@ status_t keep_find(context_t *ctx, module_t *root, const char *const *wishes, co
 void keep_clear(keeping_t *keeping)
 {
     if (keeping->ctx == NULL) return;
-    context_put(keeping->ctx, keeping->kept);
-    context_put(keeping->ctx, keeping->things);
+    CONTEXT_PUT(keeping->ctx, keeping->kept, keeping->things);
     *keeping = (keeping_t){0};
 }
 

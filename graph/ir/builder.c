@@ -700,11 +700,9 @@ void graph_builder_destroy(graph_builder_t *builder)
     if (builder == NULL) return;
     context_t *ctx = builder->ctx;
     for (int i = 0; i <= GRAPH_MAX_DEPTH; i++) {
-        context_put(ctx, builder->blocks[i].params);
-        context_put(ctx, builder->blocks[i].nodes);
+        CONTEXT_PUT(ctx, builder->blocks[i].params, builder->blocks[i].nodes);
     }
-    context_put(ctx, builder->values);
-    context_put(ctx, builder->taken);
+    CONTEXT_PUT(ctx, builder->values, builder->taken);
     graph_release(builder->graph);
     context_put(ctx, builder);
 }

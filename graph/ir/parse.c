@@ -294,9 +294,7 @@ static status_t add_node(parser_t *parser, statement_t *statement)
     if (status == STATUS_OK)
         status = context_get(parser->ctx, n * sizeof *outputs, "values of a statement", &outputs);
     if (status == STATUS_OK) status = add_outputs(parser, statement, names, types, outputs);
-    context_put(parser->ctx, names);
-    context_put(parser->ctx, types);
-    context_put(parser->ctx, outputs);
+    CONTEXT_PUT(parser->ctx, names, types, outputs);
     TRY(status);
     statement->added = graph_builder_last(parser->builder);
     return show_values(parser, statement->first, false);
@@ -641,12 +639,8 @@ static status_t parse_one(context_t *ctx, const char *text, const char **at, con
     status_t status = parse_graph(&parser, out_graph);
     parse_drop_items(&parser, 0);
     graph_builder_destroy(parser.builder);
-    context_put(ctx, parser.is_visible);
-    context_put(ctx, parser.bytes);
-    context_put(ctx, parser.values);
-    context_put(ctx, parser.items);
-    context_put(ctx, parser.types);
-    context_put(ctx, parser.sized);
+    CONTEXT_PUT(ctx, parser.is_visible, parser.bytes, parser.values, parser.items, parser.types,
+                parser.sized);
     if (status == STATUS_OK) *at = parser.at;
     return status;
 }

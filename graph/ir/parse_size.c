@@ -15,8 +15,7 @@ static status_t read_integer(parser_t *parser, int64_t *out_value)
 
 static bool name_is_no_dimension(void *user, int number, const char *name)
 {
-    (void)user;
-    (void)number;
+    (void)user, (void)number;
     return name[0] == '#' && (strlen(name) > 3 || strtol(name + 1, NULL, 10) >= TENSOR_MAX_RANK);
 }
 

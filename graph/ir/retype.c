@@ -124,8 +124,7 @@ static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, const v
         sized.sized = left.sized;
     }
     if (status == STATUS_OK) status = rewrite_emit(rewrite, &sized, inputs, node->outputs);
-    context_put(rewrite->ctx, left.sized);
-    context_put(rewrite->ctx, attrs);
+    CONTEXT_PUT(rewrite->ctx, left.sized, attrs);
     return status;
 }
 
@@ -199,8 +198,7 @@ status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t 
     retyping_t retyping = {.closes = !keeps_names, .names = {graph, in}};
     status_t status = graph_check_guards(ctx, graph, in);
     if (status == STATUS_OK) status = retype(ctx, graph, infos, &retyping, out_graph);
-    context_put(ctx, retyping.varies);
-    context_put(ctx, in);
+    CONTEXT_PUT(ctx, retyping.varies, in);
     return status;
 }
 

@@ -90,9 +90,7 @@ static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t
             rewrite_map(rewrite, stands_for[i], values[i]);
         }
     }
-    context_put(ctx, types);
-    context_put(ctx, names);
-    context_put(ctx, values);
+    CONTEXT_PUT(ctx, types, names, values);
     text_clear(&path);
     return status;
 }

@@ -71,8 +71,7 @@ static bool size_of_name_or_dim(void *user, int number, const char *name, int64_
 
 static bool name_is_dimension(void *user, int number, const char *name)
 {
-    (void)user;
-    (void)number;
+    (void)user, (void)number;
     return is_dimension(name);
 }
 

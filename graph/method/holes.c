@@ -322,8 +322,7 @@ status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs, bool is
     seeking->pool = pool;
     for (int at = 0; at < body->n_nodes && status == STATUS_OK; at++)
         status = find_at(holes, seeking, at);
-    context_put(holes->ctx, pool);
-    context_put(holes->ctx, seeking);
+    CONTEXT_PUT(holes->ctx, pool, seeking);
     return status;
 }
 

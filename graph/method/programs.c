@@ -308,8 +308,7 @@ static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
         status = programs_compile(ctx, programs, self, known, lines, entry, &chosen);
     const bool has_timings = layout_has_timings(lines);
     const bool is_new = known == NULL || strcmp(known, text_string(&chosen)) != 0;
-    context_put(ctx, known);
-    context_put(ctx, lines);
+    CONTEXT_PUT(ctx, known, lines);
     pthread_mutex_lock(&programs->lock);
     if (status == STATUS_OK && !has_timings && is_new)
         status = programs_add_anchor(ctx, programs, entry, text_string(&chosen));

@@ -120,8 +120,7 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
     if (status == STATUS_OK)
         status = specialise(ctx, module, computed, &(shapes_t){n_in, infos}, layout, out_graph);
     graph_release(computed);
-    context_put(ctx, given);
-    context_put(ctx, infos);
+    CONTEXT_PUT(ctx, given, infos);
     return status;
 }
 

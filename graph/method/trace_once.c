@@ -310,8 +310,7 @@ static void end(tracer_t *tracer)
         tensor_drop(tracer->known[i].tensor);
         context_put(tracer->ctx, tracer->known[i].path);
     }
-    context_put(tracer->ctx, tracer->known);
-    context_put(tracer->ctx, tracer->path);
+    CONTEXT_PUT(tracer->ctx, tracer->known, tracer->path);
     map_clear(&tracer->by_tensor);
     map_clear(&tracer->by_bytes);
     graph_builder_destroy(tracer->builder);

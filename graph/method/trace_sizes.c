@@ -314,8 +314,7 @@ static status_t fill(proof_t *proof, holes_t *holes, graph_t **out_graph)
     }
     if (status == STATUS_OK) status = holes_fill(holes, proof->graph, types, out_graph);
     if (status == STATUS_OK) status = graph_verify(proof->ctx, *out_graph);
-    context_put(proof->ctx, dims);
-    context_put(proof->ctx, types);
+    CONTEXT_PUT(proof->ctx, dims, types);
     return status;
 }
 
@@ -528,10 +527,7 @@ static status_t begin(proof_t *proof, const tensor_info_t *const *in)
 
 static void end(proof_t *proof)
 {
-    context_put(proof->ctx, proof->steps);
-    context_put(proof->ctx, proof->name_of);
-    context_put(proof->ctx, proof->infos);
-    context_put(proof->ctx, proof->base);
+    CONTEXT_PUT(proof->ctx, proof->steps, proof->name_of, proof->infos, proof->base);
 }
 
 status_t trace_infos(context_t *ctx, module_t *initial, const char *method, int n_in,

@@ -184,13 +184,12 @@ status_t pass_attributes(context_t *ctx, const graph_t *graph, const pass_option
     TRY(keep_find(ctx, root, options->keep, graph, options->self, &freezing.keeping));
     status_t status = attribute_objects(ctx, graph, options->self, &freezing.objects);
     if (status == STATUS_OK) {
-        (void)rewrite_visit(graph_body(graph), count_frozen, &freezing);
-        (void)rewrite_visit(graph_body(graph), note_what_stays, &freezing);
+        (void)rewrite_visit(graph_body(graph), count_frozen, &freezing),
+            (void)rewrite_visit(graph_body(graph), note_what_stays, &freezing);
         status = freezing.n_done > 0 ? rewrite_graph(ctx, graph, freeze_node, &freezing, out_graph)
                                      : rewrite_nothing(graph, out_graph);
     }
-    context_put(ctx, freezing.objects);
-    context_put(ctx, freezing.frozen);
+    CONTEXT_PUT(ctx, freezing.objects, freezing.frozen);
     keep_clear(&freezing.keeping);
     return status;
 }

@@ -237,8 +237,6 @@ status_t pass_common_subexpressions(context_t *ctx, const graph_t *graph,
     search_t search = {.ctx = ctx, .graph = graph, .alias = alias};
     status_t status = search_and_share(&search, out_graph);
     hash_clear(ctx, &search.seen);
-    context_put(ctx, search.is_returned);
-    context_put(ctx, search.is_summed);
-    context_put(ctx, search.stands_for);
+    CONTEXT_PUT(ctx, search.is_returned, search.is_summed, search.stands_for);
     return status;
 }

@@ -203,8 +203,7 @@ static status_t run_constant(rewrite_t *rewrite, const graph_node_t *node, bool 
     if (status == STATUS_OK) status = run_node(rewrite, node, in, out);
     if (status == STATUS_OK) status = add_constants(rewrite, node, out);
     for (size_t i = 0; out != NULL && i < n_out; i++) datum_release(out[i]);
-    context_put(ctx, out);
-    context_put(ctx, in);
+    CONTEXT_PUT(ctx, out, in);
     if (status != STATUS_OK) return leave(rewrite, node, status);
     *out_done = true;
     return STATUS_OK;

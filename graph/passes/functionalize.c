@@ -183,8 +183,6 @@ status_t pass_functionalize(context_t *ctx, const graph_t *graph, const pass_opt
     TRY(alias_of(ctx, graph, &f.alias));
     status_t status = f.alias->has_effects ? functionalize(&f, out_graph)
                                            : rewrite_nothing(graph, out_graph);
-    context_put(ctx, f.first);
-    context_put(ctx, f.is_chosen);
-    context_put(ctx, f.times);
+    CONTEXT_PUT(ctx, f.first, f.is_chosen, f.times);
     return status;
 }

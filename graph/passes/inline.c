@@ -303,9 +303,7 @@ static status_t inline_call(rewrite_t *rewrite, const graph_node_t *node, const 
         status = rewrite_inline(rewrite, callee, path_of(frame.inlining, method->owner), &frame,
                                 params, results);
     if (status == STATUS_OK) map_results(rewrite, node, &frame, results);
-    context_put(ctx, results);
-    context_put(ctx, params);
-    context_put(ctx, frame.objects);
+    CONTEXT_PUT(ctx, results, params, frame.objects);
     return status;
 }
 

@@ -427,12 +427,8 @@ status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity)
     status_t status = slice(&slicing, roots_capacity);
     if (slicing.smaller != NULL) forget_smaller(&slicing);
     plan_slice_costs_destroy(ctx, slicing.estimates);
-    context_put(ctx, slicing.batches);
-    context_put(ctx, slicing.most_slices);
-    context_put(ctx, (void *)slicing.smaller);
-    context_put(ctx, slicing.costs);
-    context_put(ctx, slicing.chosen);
-    context_put(ctx, slicing.loops);
+    CONTEXT_PUT(ctx, slicing.batches, slicing.most_slices, (void *)slicing.smaller, slicing.costs,
+                slicing.chosen, slicing.loops);
     return status;
 }
 

@@ -182,8 +182,7 @@ static status_t prepare_room(context_t *ctx, plan_slice_costs_t *costs)
         status = context_get_zeroed(ctx, (size_t)plan->n_roots * sizeof *is_part, "parts of joins",
                                     &is_part);
     if (status == STATUS_OK) costs->peak = find_peak(plan, alive, is_part);
-    context_put(ctx, alive);
-    context_put(ctx, is_part);
+    CONTEXT_PUT(ctx, alive, is_part);
     return status;
 }
 
@@ -249,12 +248,8 @@ status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threa
 void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs)
 {
     if (costs == NULL) return;
-    context_put(ctx, costs->works);
-    context_put(ctx, costs->uses);
-    context_put(ctx, costs->room.inside_step);
-    context_put(ctx, costs->room.first_alive);
-    context_put(ctx, costs->room.alive);
-    context_put(ctx, costs);
+    CONTEXT_PUT(ctx, costs->works, costs->uses, costs->room.inside_step, costs->room.first_alive,
+                costs->room.alive, costs);
 }
 
 bool plan_slice_costs_are_large(const plan_slice_costs_t *costs, int begin, int end)

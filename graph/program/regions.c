@@ -297,8 +297,7 @@ static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_g
     if (status == STATUS_OK) status = find_shares(f, *out_graph, &mapped, out_shares);
     for (int i = 0; i < mapped.n; i++) f->map[mapped.items[i]] = VALUE_UNMAPPED;
     graph_builder_destroy(to);
-    context_put(ctx, mapped.items);
-    context_put(ctx, results);
+    CONTEXT_PUT(ctx, mapped.items, results);
     return status;
 }
 
@@ -368,8 +367,7 @@ static status_t add_stretch(finding_t *f, const graph_block_t *block, int first,
         if (status == STATUS_OK) return STATUS_OK;
         plan_release(region.plan);
     }
-    context_put(f->ctx, in.items);
-    context_put(f->ctx, out.items);
+    CONTEXT_PUT(f->ctx, in.items, out.items);
     if (!is_cut) return status;
     TRY(add_stretch(f, block, first, n_nodes / 2));
     return add_stretch(f, block, first + n_nodes / 2, n_nodes - n_nodes / 2);
@@ -478,11 +476,7 @@ status_t regions_find(context_t *ctx, program_t *program, module_t *self)
     finding_t finding = {.ctx = ctx, .program = program, .graph = program->graph, .self = self};
     status_t status = find_all(&finding);
     if (status == STATUS_OK) status = settle_rows(&finding);
-    context_put(ctx, finding.objects);
-    context_put(ctx, finding.set);
-    context_put(ctx, finding.setters);
-    context_put(ctx, finding.uses);
-    context_put(ctx, finding.made_in);
-    context_put(ctx, finding.map);
+    CONTEXT_PUT(ctx, finding.objects, finding.set, finding.setters, finding.uses, finding.made_in,
+                finding.map);
     return status;
 }

@@ -262,11 +262,7 @@ static void clear_run(run_t *run)
     datum_release(run->none);
     context_put(ctx, run->infos);
     for (int i = 0; i < run->n_dense; i++) datum_release(run->dense[i]);
-    context_put(ctx, run->dense);
-    context_put(ctx, run->out);
-    context_put(ctx, run->in);
-    context_put(ctx, run->live_in);
-    context_put(ctx, run->slots);
+    CONTEXT_PUT(ctx, run->dense, run->out, run->in, run->live_in, run->slots);
 }
 
 static status_t run_whole(run_t *run, module_t *self, int n_in, datum_t *const *in, int *n_out,

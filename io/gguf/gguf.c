@@ -249,9 +249,7 @@ static status_t make_grouped(context_t *ctx, const gguf_t *file, const gguf_item
         memcpy(&blocks, &parts.blocks, sizeof blocks);
         file_unload(blocks, item->info.n_bytes);
     }
-    context_put(ctx, parts.codes);
-    context_put(ctx, parts.scales);
-    context_put(ctx, parts.minima);
+    CONTEXT_PUT(ctx, parts.codes, parts.scales, parts.minima);
     return status;
 }
 

@@ -160,8 +160,7 @@ status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call)
 void onnx_cut_calls(onnx_t *onnx, int first)
 {
     for (int i = first; i < onnx->n_calls; i++) {
-        context_put(onnx->ctx, onnx->calls[i].message);
-        context_put(onnx->ctx, onnx->calls[i].attrs);
+        CONTEXT_PUT(onnx->ctx, onnx->calls[i].message, onnx->calls[i].attrs);
     }
     if (first < onnx->n_calls) onnx->n_calls = first;
 }

@@ -57,8 +57,7 @@ static names_t take_names(onnx_t *onnx)
 
 static void put_back_names(onnx_t *onnx, const names_t *names)
 {
-    context_put(onnx->ctx, onnx->names);
-    context_put(onnx->ctx, onnx->bound);
+    CONTEXT_PUT(onnx->ctx, onnx->names, onnx->bound);
     onnx->names = names->names;
     onnx->n_names = names->n_names;
     onnx->names_capacity = names->names_capacity;

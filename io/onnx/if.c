@@ -132,8 +132,7 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
     }
     for (int b = 0; b < 2 && status == STATUS_OK; b++)
         if (why[b] != NULL) copy_infos(onnx, node->n_out, results[1 - b], results[b]);
-    context_put(onnx->ctx, why[0]);
-    context_put(onnx->ctx, why[1]);
+    CONTEXT_PUT(onnx->ctx, why[0], why[1]);
     return status;
 }
 

@@ -354,10 +354,7 @@ static status_t read_source(again_t *again)
 static void clear(again_t *again)
 {
     for (int i = 0; i < again->options.n_tensors; i++) tensor_drop(again->tensors[i].tensor);
-    context_put(again->ctx, again->tensors);
-    context_put(again->ctx, again->shapes);
-    context_put(again->ctx, again->guards);
-    context_put(again->ctx, again->kept);
+    CONTEXT_PUT(again->ctx, again->tensors, again->shapes, again->guards, again->kept);
 }
 
 static status_t import(const again_t *again, const module_t *self, const char *method,

@@ -620,11 +620,7 @@ void onnx_end(onnx_t *onnx)
 {
     onnx_cut_items(onnx, 0);
     onnx_cut_calls(onnx, 0);
-    context_put(onnx->ctx, onnx->items);
-    context_put(onnx->ctx, onnx->names);
-    context_put(onnx->ctx, onnx->bound);
-    context_put(onnx->ctx, onnx->inputs);
-    context_put(onnx->ctx, onnx->calls);
+    CONTEXT_PUT(onnx->ctx, onnx->items, onnx->names, onnx->bound, onnx->inputs, onnx->calls);
     onnx_functions_end(onnx);
     graph_builder_destroy(onnx->builder);
     module_release(onnx->module);

@@ -117,8 +117,7 @@ static status_t sort(order_t *order, int *sorted)
     status_t status = context_get_zeroed(order->ctx, n * sizeof *is_seen, "nodes", &is_seen);
     for (int i = 0; i < order->n_nodes && status == STATUS_OK; i++)
         visit(order, i, path, path + n, is_seen, sorted, &n_sorted);
-    context_put(order->ctx, path);
-    context_put(order->ctx, is_seen);
+    CONTEXT_PUT(order->ctx, path, is_seen);
     return status;
 }
 
@@ -134,9 +133,6 @@ status_t onnx_add_nodes(onnx_t *onnx, size_t n, Onnx__NodeProto *const *nodes, c
         if (status == STATUS_OK && progress != NULL)
             status = interrupt_tell(onnx->ctx, progress, i + 1, order.n_nodes);
     }
-    context_put(onnx->ctx, order.makers);
-    context_put(onnx->ctx, order.first);
-    context_put(onnx->ctx, order.edges);
-    context_put(onnx->ctx, sorted);
+    CONTEXT_PUT(onnx->ctx, order.makers, order.first, order.edges, sorted);
     return status;
 }

@@ -268,8 +268,7 @@ static status_t add_text(encoding_t *encoding, const char *text, const tokenizer
                                     options != NULL && options->parses_special, &fragments,
                                     &divided);
     if (status == STATUS_OK) status = add_fragments(encoding, text, &fragments);
-    context_put(encoding->ctx, fragments.items);
-    context_put(encoding->ctx, divided.items);
+    CONTEXT_PUT(encoding->ctx, fragments.items, divided.items);
     if (status == STATUS_OK && adds_ends && tokenizer->adds_end && tokenizer->end_token >= 0)
         status = encoding_add(encoding, tokenizer->end_token);
     return status;
@@ -298,9 +297,7 @@ status_t tokenizer_encode(context_t *ctx, const tokenizer_t *tokenizer, const ch
     status_t status = add_text(&encoding, text, options);
     if (status == STATUS_OK)
         status = tensor_from(ctx, DTYPE_S64, SHAPE(encoding.n_tokens), encoding.tokens, out_tokens);
-    context_put(ctx, encoding.tokens);
-    context_put(ctx, encoding.symbols);
-    context_put(ctx, encoding.heap);
+    CONTEXT_PUT(ctx, encoding.tokens, encoding.symbols, encoding.heap);
     return status;
 }
 

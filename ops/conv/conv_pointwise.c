@@ -295,8 +295,7 @@ static status_t conv_pointwise_prepare_strassen(context_t *ctx, const op_call_t 
 
 static void finish_row(const void *user, int64_t row, int64_t column, int64_t n, float *values)
 {
-    (void)row;
-    (void)column;
+    (void)row, (void)column;
     post_finish(user, values, n);
 }
 

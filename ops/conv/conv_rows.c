@@ -99,8 +99,7 @@ static status_t conv_rows_pack(context_t *ctx, const tensor_info_t *from, const 
 static void finish(const void *user, int64_t row, int64_t column, int64_t n, float *values)
 {
     const post_rest_t all = {user, 0};
-    (void)row;
-    (void)column;
+    (void)row, (void)column;
     post_finish(&all, values, n);
 }
 

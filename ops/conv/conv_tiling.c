@@ -63,8 +63,7 @@ static status_t conv_tiling_pack(context_t *ctx, const tensor_info_t *from, cons
                                  const tensor_info_t *want, void *out)
 {
     int64_t n_places = 1;
-    (void)ctx;
-    (void)want;
+    (void)ctx, (void)want;
     for (int d = 2; d < from->rank; d++) n_places *= from->sizes[d];
     tiling_pack(from->sizes[0], from->sizes[1], n_places, bytes, out);
     return STATUS_OK;

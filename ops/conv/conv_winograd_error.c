@@ -149,10 +149,6 @@ status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, c
         winograd_run(&s.winograd, s.isa, 1, s.scratch);
         *out_error = compare(&s);
     }
-    context_put(ctx, s.x);
-    context_put(ctx, s.out);
-    context_put(ctx, s.plain);
-    context_put(ctx, s.weight);
-    context_put(ctx, s.scratch);
+    CONTEXT_PUT(ctx, s.x, s.out, s.plain, s.weight, s.scratch);
     return status;
 }

@@ -52,9 +52,7 @@ static status_t full_like_prepare_native(context_t *ctx, const op_call_t *call,
 static status_t full_like_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                                      void *const *out, void *scratch)
 {
-    (void)ctx;
-    (void)in;
-    (void)scratch;
+    (void)ctx, (void)in, (void)scratch;
     const tensor_info_t *result = &prepared->out[0];
     const double value = ((const full_like_attrs_t *)prepared->attrs)->value;
     dtype_cast(info_numel(result), DTYPE_F64, &value, 0, result->dtype, out[0], 1);

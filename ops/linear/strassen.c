@@ -127,9 +127,6 @@ status_t strassen_error(context_t *ctx, int64_t n_outputs, int64_t n_inputs, con
         run(&s);
         *out_error = compare(&s);
     }
-    context_put(ctx, s.x);
-    context_put(ctx, s.weight);
-    context_put(ctx, s.out);
-    context_put(ctx, s.scratch);
+    CONTEXT_PUT(ctx, s.x, s.weight, s.out, s.scratch);
     return status;
 }

@@ -236,8 +236,7 @@ typedef struct state {
 static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out)
 {
-    (void)ctx;
-    (void)want;
+    (void)ctx, (void)want;
     pack_weight(from, bytes, out);
     return STATUS_OK;
 }

@@ -294,8 +294,7 @@ static void pack_matrices(const tensor_info_t *b, const void *from, int8_t *to)
 static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out)
 {
-    (void)ctx;
-    (void)want;
+    (void)ctx, (void)want;
     pack_matrices(from, bytes, out);
     return STATUS_OK;
 }

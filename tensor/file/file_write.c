@@ -46,9 +46,7 @@ static void drop_writer(file_writer_t *writer)
         if (writer->has_name) unlink(writer->temporary);
         close(writer->file);
     }
-    context_put(ctx, writer->path);
-    context_put(ctx, writer->temporary);
-    context_put(ctx, writer);
+    CONTEXT_PUT(ctx, writer->path, writer->temporary, writer);
 }
 
 static const char *kind_of_file(mode_t mode)

@@ -93,17 +93,14 @@ dnnl_status_t onednn_md_of_words(const tensor_info_t *info, dnnl_data_type_t dat
 
 bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words)
 {
-    (void)md;
-    (void)out_words;
+    (void)md, (void)out_words;
     return false;
 }
 
 dnnl_status_t onednn_md_of_words(const tensor_info_t *info, dnnl_data_type_t data_type,
                                  dnnl_memory_desc_t *out_md)
 {
-    (void)info;
-    (void)data_type;
-    (void)out_md;
+    (void)info, (void)data_type, (void)out_md;
     return dnnl_unimplemented;
 }
 

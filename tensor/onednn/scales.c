@@ -162,31 +162,25 @@ dnnl_status_t onednn_set_scales(context_t *ctx, const onednn_problem_t *p,
 
 dnnl_status_t onednn_append_scale(const onednn_problem_t *p, dnnl_post_ops_t post)
 {
-    (void)p;
-    (void)post;
+    (void)p, (void)post;
     return dnnl_success;
 }
 
 status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t **out_fold)
 {
-    (void)ctx;
-    (void)frame;
-    (void)out_fold;
+    (void)ctx, (void)frame, (void)out_fold;
     return STATUS_OK;
 }
 
 void onednn_fold_destroy(const onednn_primitive_t *primitive, onednn_fold_t *fold)
 {
-    (void)primitive;
-    (void)fold;
+    (void)primitive, (void)fold;
 }
 
 void *const *onednn_fold_run(onednn_fold_t *fold, onednn_frame_t *frame, void *const *arguments,
                              void **out_arguments)
 {
-    (void)fold;
-    (void)frame;
-    (void)out_arguments;
+    (void)fold, (void)frame, (void)out_arguments;
     return arguments;
 }
 

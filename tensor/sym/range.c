@@ -258,8 +258,8 @@ static sym_known_t of_rounded(sym_space_t *space, const sym_node_t *node)
     const sym_node_t *real = sym_find(space, node->operands[0]);
     sym_known_t known = {SYM_LOWEST, SYM_HIGHEST, 1, 0};
     sym_real_range(space, sym_find(space, node->operands[0]));
-    (void)sym_real_rounded((sym_rounding_t)node->part, real->real_min, &known.min);
-    (void)sym_real_rounded((sym_rounding_t)node->part, real->real_max, &known.max);
+    (void)sym_real_rounded((sym_rounding_t)node->part, real->real_min, &known.min),
+        (void)sym_real_rounded((sym_rounding_t)node->part, real->real_max, &known.max);
     return known;
 }
 

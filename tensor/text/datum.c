@@ -436,8 +436,7 @@ static bool equal_tensors(context_t *ctx, const tensor_t *a, const tensor_t *b)
                     tensor_read(ctx, a, bytes_a, n_bytes) == STATUS_OK &&
                     tensor_read(ctx, b, bytes_b, n_bytes) == STATUS_OK &&
                     memcmp(bytes_a, bytes_b, n_bytes) == 0;
-    context_put(ctx, bytes_a);
-    context_put(ctx, bytes_b);
+    CONTEXT_PUT(ctx, bytes_a, bytes_b);
     return is_equal;
 }
 

@@ -334,8 +334,8 @@ static void *work(void *user)
     int n_in_vain = 0;
 #ifdef __linux__
     char name[16];
-    (void)snprintf(name, sizeof name, "tessera-%d", number);
-    (void)prctl(PR_SET_NAME, name, 0, 0, 0);
+    (void)snprintf(name, sizeof name, "tessera-%d", number),
+        (void)prctl(PR_SET_NAME, name, 0, 0, 0);
 #endif
     (void)threads_stay(worker->node, number);
     omp_set_num_threads(1); /* for OpenMP regions in the bodies of loops */

@@ -72,8 +72,7 @@ static status_t take_over(rewrite_t *rewrite, const graph_node_t *node, bool *ou
         status = rewrite_emit(rewrite, &linear, inputs, node->outputs);
         *out_done = true;
     }
-    context_put(ctx, inputs);
-    context_put(ctx, attrs);
+    CONTEXT_PUT(ctx, inputs, attrs);
     return status;
 }
 

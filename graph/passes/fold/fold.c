@@ -361,10 +361,7 @@ status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rul
 {
     folding_t folding = {.ctx = ctx, .graph = graph, .rule = rule};
     status_t status = find_and_fold(&folding, out_graph);
-    context_put(ctx, folding.steps);
-    context_put(ctx, folding.folds);
-    context_put(ctx, folding.fold_of);
-    context_put(ctx, folding.block_of);
-    context_put(ctx, folding.is_constant);
+    CONTEXT_PUT(ctx, folding.steps, folding.folds, folding.fold_of, folding.block_of,
+                folding.is_constant);
     return status;
 }

@@ -207,7 +207,6 @@ status_t pass_fuse_expand_depthwise(context_t *ctx, const graph_t *graph,
     (void)options;
     fusing_t fusing = {.ctx = ctx, .graph = graph};
     status_t status = find_and_fuse(&fusing, out_graph);
-    context_put(ctx, fusing.firsts);
-    context_put(ctx, fusing.is_between);
+    CONTEXT_PUT(ctx, fusing.firsts, fusing.is_between);
     return status;
 }

@@ -521,7 +521,6 @@ status_t pass_fuse_post_ops(context_t *ctx, const graph_t *graph, const pass_opt
     (void)options;
     fusing_t fusing = {.ctx = ctx, .graph = graph};
     status_t status = find_and_fuse(&fusing, out_graph);
-    context_put(ctx, fusing.chains);
-    context_put(ctx, fusing.usages);
+    CONTEXT_PUT(ctx, fusing.chains, fusing.usages);
     return status;
 }

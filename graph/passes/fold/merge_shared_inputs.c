@@ -346,8 +346,6 @@ status_t pass_merge_shared_inputs(context_t *ctx, const graph_t *graph,
     (void)options;
     merging_t merging = {.ctx = ctx, .graph = graph};
     status_t status = find_and_merge(&merging, out_graph);
-    context_put(ctx, merging.groups);
-    context_put(ctx, merging.group_of);
-    context_put(ctx, merging.is_made);
+    CONTEXT_PUT(ctx, merging.groups, merging.group_of, merging.is_made);
     return status;
 }

@@ -530,9 +530,7 @@ static status_t solve_by_elimination(context_t *ctx, const network_t *network, i
     int *const rows[] = {solver.first, solver.last, solver.order, solver.heap,
                          solver.place, solver.size, solver.stamp, values};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) context_put(ctx, rows[i]);
-    context_put(ctx, solver.tables);
-    context_put(ctx, solver.links);
-    context_put(ctx, solver.is_eliminated);
+    CONTEXT_PUT(ctx, solver.tables, solver.links, solver.is_eliminated);
     return status;
 }
 
@@ -720,10 +718,7 @@ status_t network_solve(context_t *ctx, const network_t *network, int n_starts,
 {
     improver_t improver = {.ctx = ctx, .network = network};
     status_t status = solve(&improver, n_starts, starts, out_chosen, out_certificate);
-    context_put(ctx, improver.first);
-    context_put(ctx, improver.of_fan);
-    context_put(ctx, improver.n_wanting);
-    context_put(ctx, improver.touches);
-    context_put(ctx, improver.chosen);
+    CONTEXT_PUT(ctx, improver.first, improver.of_fan, improver.n_wanting, improver.touches,
+                improver.chosen);
     return status;
 }

@@ -239,8 +239,7 @@ static status_t choose_and_emit(context_t *ctx, const graph_t *graph, const pass
     if (status == STATUS_OK)
         status = rewrite_graph_to_end(ctx, graph, emit_node, end_block, &emission, out_graph);
     layout_search_clear(&emission.search);
-    context_put(ctx, emission.first_forms);
-    context_put(ctx, emission.forms);
+    CONTEXT_PUT(ctx, emission.first_forms, emission.forms);
     return status;
 }
 

@@ -271,8 +271,7 @@ status_t layout_measure(const layout_search_t *search, layout_tuning_t *tuning)
         status = measure_kinds(search, tuning, &bench, kinds);
         threads_leave(ctx, guard);
     }
-    context_put(ctx, bench.pool);
-    context_put(ctx, kinds);
+    CONTEXT_PUT(ctx, bench.pool, kinds);
     return status;
 }
 

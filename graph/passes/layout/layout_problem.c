@@ -272,19 +272,10 @@ void layout_problem_release(layout_problem_t *problem)
     if (problem == NULL) return;
     for (int f = 0; f < problem->network.n_fans; f++)
         context_put(problem->ctx, problem->fan_costs[f]);
-    context_put(problem->ctx, problem->n_values);
-    context_put(problem->ctx, problem->own);
-    context_put(problem->ctx, problem->costs);
-    context_put(problem->ctx, problem->fans);
-    context_put(problem->ctx, problem->fan_costs);
-    context_put(problem->ctx, problem->readers);
-    context_put(problem->ctx, problem->forms);
-    context_put(problem->ctx, problem->entries);
-    context_put(problem->ctx, problem->first_entry);
-    context_put(problem->ctx, problem->gradients);
-    context_put(problem->ctx, problem->variables);
-    context_put(problem->ctx, problem->chosen);
-    context_put(problem->ctx, problem);
+    CONTEXT_PUT(problem->ctx, problem->n_values, problem->own, problem->costs, problem->fans,
+                problem->fan_costs, problem->readers, problem->forms, problem->entries,
+                problem->first_entry, problem->gradients, problem->variables, problem->chosen,
+                problem);
 }
 
 /* ---- solving ---- */

@@ -462,10 +462,7 @@ void layout_search_clear(layout_search_t *search)
     for (int s = 0; s < search->n_sites; s++)
         for (int w = 0; w < search->sites[s].n_ways; w++)
             prepared_release(search->sites[s].ways[w]);
-    context_put(search->ctx, search->sites);
-    context_put(search->ctx, search->site_of_value);
-    context_put(search->ctx, search->passed_on);
-    context_put(search->ctx, search->inputs);
-    context_put(search->ctx, search->sources);
+    CONTEXT_PUT(search->ctx, search->sites, search->site_of_value, search->passed_on,
+                search->inputs, search->sources);
     *search = (layout_search_t){0};
 }

@@ -43,9 +43,7 @@ typedef struct outputs {
 
 static void outputs_clear(context_t *ctx, outputs_t *outputs)
 {
-    context_put(ctx, outputs->values);
-    context_put(ctx, outputs->types);
-    context_put(ctx, outputs->names);
+    CONTEXT_PUT(ctx, outputs->values, outputs->types, outputs->names);
 }
 
 /* Lists the node's outputs. The converted form of the moved output replaces the output, or is

@@ -431,8 +431,7 @@ static status_t survey_begin(context_t *ctx, const graph_t *graph, survey_t *sur
 
 static void survey_end(survey_t *survey)
 {
-    context_put(survey->ctx, survey->home);
-    context_put(survey->ctx, survey->places);
+    CONTEXT_PUT(survey->ctx, survey->home, survey->places);
 }
 
 /* Finds a move, and applies it to *current. */

@@ -719,7 +719,6 @@ status_t pass_fold_quantize(context_t *ctx, const graph_t *graph, const pass_opt
         (void)rewrite_visit(graph_body(graph), note_quantize, &folding);
         status = rewrite_graph(ctx, graph, fold_node, &folding, out_graph);
     }
-    context_put(ctx, (void *)folding.objects);
-    context_put(ctx, folding.is_folded);
+    CONTEXT_PUT(ctx, (void *)folding.objects, folding.is_folded);
     return status;
 }

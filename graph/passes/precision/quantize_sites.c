@@ -292,9 +292,6 @@ status_t quantize_find(context_t *ctx, const graph_t *graph, const pass_options_
 
 void quantize_clear(context_t *ctx, quantize_sites_t *sites)
 {
-    context_put(ctx, sites->items);
-    context_put(ctx, sites->has_range);
-    context_put(ctx, sites->is_product);
-    context_put(ctx, sites->is_on_integers);
+    CONTEXT_PUT(ctx, sites->items, sites->has_range, sites->is_product, sites->is_on_integers);
     *sites = (quantize_sites_t){0};
 }
