@@ -217,7 +217,6 @@ const opdef_t op_def_rotary_embedding = {.name = "rotary_embedding",
 status_t op_rotary_embedding(context_t *ctx, const tensor_t *x, const tensor_t *cos,
                              const tensor_t *sin, bool interleaved, tensor_t **out)
 {
-    const tensor_t *in[] = {x, cos, sin};
-    return dispatch_run(ctx, &op_def_rotary_embedding, &(rotary_attrs_t){interleaved}, 3, in, NULL,
-                        out);
+    return dispatch_run(ctx, &op_def_rotary_embedding, &(rotary_attrs_t){interleaved}, 3,
+                        (const tensor_t *[]){x, cos, sin}, NULL, out);
 }

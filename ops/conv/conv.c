@@ -385,8 +385,7 @@ DEFINE(3);
 static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, const tensor_t *weight,
                      const tensor_t *bias, const conv_attrs_t *attrs, tensor_t **out)
 {
-    const tensor_t *in[] = {x, weight, bias};
-    return dispatch_run(ctx, op, attrs, 3, in, NULL, out);
+    return dispatch_run(ctx, op, attrs, 3, (const tensor_t *[]){x, weight, bias}, NULL, out);
 }
 
 status_t op_conv1d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,

@@ -87,8 +87,7 @@ const opdef_t op_def_copy = {
 
 status_t op_copy(context_t *ctx, const tensor_t *x, const tensor_t *src, tensor_t **out)
 {
-    const tensor_t *in[] = {x, src};
-    return dispatch_run(ctx, &op_def_copy, NULL, 2, in, NULL, out);
+    return dispatch_run(ctx, &op_def_copy, NULL, 2, (const tensor_t *[]){x, src}, NULL, out);
 }
 
 status_t op_copy_(context_t *ctx, tensor_t *x, const tensor_t *src)

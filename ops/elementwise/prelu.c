@@ -210,6 +210,5 @@ const opdef_t op_def_prelu = {
 
 status_t op_prelu(context_t *ctx, const tensor_t *x, const tensor_t *weight, tensor_t **out)
 {
-    const tensor_t *in[] = {x, weight};
-    return dispatch_run(ctx, &op_def_prelu, NULL, 2, in, NULL, out);
+    return dispatch_run(ctx, &op_def_prelu, NULL, 2, (const tensor_t *[]){x, weight}, NULL, out);
 }

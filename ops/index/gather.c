@@ -357,6 +357,5 @@ status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_
                    tensor_t **out)
 {
     gather_attrs_t attrs = {dim};
-    const tensor_t *in[] = {x, index};
-    return dispatch_run(ctx, &op_def_gather, &attrs, 2, in, NULL, out);
+    return dispatch_run(ctx, &op_def_gather, &attrs, 2, (const tensor_t *[]){x, index}, NULL, out);
 }

@@ -162,9 +162,8 @@ const opdef_t op_def_slice_scatter = {
 status_t op_slice_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *src,
                           const tensor_t *start, tensor_t **out)
 {
-    const tensor_t *in[] = {x, src, start};
-    return dispatch_run(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, 3, in, NULL,
-                        out);
+    return dispatch_run(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, 3,
+                        (const tensor_t *[]){x, src, start}, NULL, out);
 }
 
 status_t op_slice_scatter_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *src,

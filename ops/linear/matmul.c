@@ -426,6 +426,5 @@ const opdef_t op_def_matmul = {
 
 status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
 {
-    const tensor_t *in[] = {a, b};
-    return dispatch_run(ctx, &op_def_matmul, NULL, 2, in, NULL, out);
+    return dispatch_run(ctx, &op_def_matmul, NULL, 2, (const tensor_t *[]){a, b}, NULL, out);
 }

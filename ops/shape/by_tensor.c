@@ -525,8 +525,7 @@ status_t op_reshape_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes,
 
 status_t op_expand_by(context_t *ctx, const tensor_t *x, const tensor_t *sizes, tensor_t **out)
 {
-    const tensor_t *in[] = {x, sizes};
-    return dispatch_run(ctx, &op_def_expand_by, NULL, 2, in, NULL, out);
+    return dispatch_run(ctx, &op_def_expand_by, NULL, 2, (const tensor_t *[]){x, sizes}, NULL, out);
 }
 
 status_t op_slice_by(context_t *ctx, const tensor_t *x, const tensor_t *start, const tensor_t *end,
