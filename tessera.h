@@ -11,6 +11,10 @@
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Tensors, layouts and what is counted. */
 #include "tensor/base/version.h"
 #include "tensor/context.h"
@@ -70,5 +74,9 @@
 #include "io/safetensors/safetensors.h"
 #include "io/text/chat.h"
 #include "io/text/tokenizer.h"
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,8 +7,6 @@
 #include "tensor/info.h"
 #include "tensor/text/datum.h"
 
-TESSERA_BEGIN
-
 /* A list of integers: sizes, dims. */
 typedef struct ints {
     int n;
@@ -96,7 +94,5 @@ void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
  * if the attribute is unknown or the literal has the wrong kind; the message contains the name. */
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
                      void *attrs) TESSERA_API(attrs_parse);
-
-TESSERA_END
 
 #endif

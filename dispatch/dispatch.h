@@ -12,8 +12,6 @@
 #include "tensor/convert/convert.h"
 #include "tensor/text/text.h"
 
-TESSERA_BEGIN
-
 typedef enum policy {
     POLICY_AUTO,   /* as the operator prefers (opdef.h): OP_PREFERS converts inputs to mkldnn,
                       OP_FOLLOWS keeps their layout, OP_DENSE converts them to dense */
@@ -200,7 +198,5 @@ void dispatch_leave_module(context_t *ctx, const char *path) TESSERA_API(dispatc
 
 /* Empties the context's cache of prepared operators. */
 void dispatch_clear_cache(context_t *ctx) TESSERA_API(dispatch_clear_cache);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "tensor/base/api.h"
 
-TESSERA_BEGIN
-
 /* Elementwise functions, used as operators and as post-ops. Some functions have parameters alpha
  * and beta, shown in their formula; the others ignore alpha and beta. */
 typedef enum eltwise {
@@ -58,7 +56,5 @@ void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, cons
 double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
     TESSERA_API(eltwise_keeps_zero);
-
-TESSERA_END
 
 #endif

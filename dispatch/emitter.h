@@ -18,8 +18,6 @@
 
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 typedef struct opdef opdef_t;
 typedef struct emitter emitter_t;
 
@@ -71,7 +69,5 @@ typedef struct gradient {
     uint64_t reads_in;  /* bit i: reads elements of input i; bit 63 covers all later inputs, too */
     uint32_t reads_out; /* bit i: reads elements of output i */
 } gradient_t;
-
-TESSERA_END
 
 #endif

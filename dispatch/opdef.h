@@ -15,8 +15,6 @@
 #include "dispatch/emitter.h"
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 #define OP_MAX_INPUTS 64
 #define OP_MAX_OUTPUTS 32
 
@@ -245,7 +243,5 @@ static inline bool call_knows(const op_call_t *call, int operand)
 {
     return call->data != NULL && call_has(call, operand) && call->data[operand] != NULL;
 }
-
-TESSERA_END
 
 #endif

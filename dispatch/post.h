@@ -5,8 +5,6 @@
 
 #include "dispatch/eltwise.h"
 
-TESSERA_BEGIN
-
 /* Kinds of post-ops. An operator applies its post-ops in order. Elementwise functions have no
  * operand. Each other post-op reads one operand; these come after the operator's own operands.
  * "sum" adds an operand of the result's shape, whose bytes the result reuses. "add", "sub", "mul",
@@ -41,7 +39,5 @@ const char *post_name(post_kind_t kind) TESSERA_API(post_name);
 
 /* Applies one post-op to a value; elementwise functions ignore `operand`. */
 double post_value(const post_op_t *op, double value, double operand) TESSERA_API(post_value);
-
-TESSERA_END
 
 #endif

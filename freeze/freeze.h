@@ -10,8 +10,6 @@
 #include "graph/passes/pass.h"
 #include "graph/program/plan.h"
 
-TESSERA_BEGIN
-
 /* A product (convolution, linear layer or matmul) that can be computed in another dtype, and its
  * error. */
 typedef struct freeze_layer {
@@ -221,7 +219,5 @@ status_t freeze_append(context_t *ctx, const char *path) TESSERA_API(freeze_appe
  * Winograd's convolution. Processes on such a machine then map all forms from the file and need no
  * store. The file becomes about twice as large. */
 status_t freeze_append_forms(context_t *ctx, const char *path) TESSERA_API(freeze_append_forms);
-
-TESSERA_END
 
 #endif

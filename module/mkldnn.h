@@ -11,8 +11,6 @@
 
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 typedef struct mkldnn_options {
     /* Paths of modules to skip, NULL-terminated; NULL: none. A star matches any text: "layer1.*",
      * "*.downsample". Skipped modules and all modules below them read and return row-major tensors
@@ -41,7 +39,5 @@ status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t 
 /* Undoes module_mkldnn: makes weights row-major, releases their packed copies, cancels `skip`, and
  * removes the conversion layers that module_mkldnn inserted. */
 status_t module_dense(context_t *ctx, module_t *module) TESSERA_API(module_dense);
-
-TESSERA_END
 
 #endif

@@ -16,8 +16,6 @@
 #include "tensor/tensor.h"
 #include "tensor/text/datum.h"
 
-TESSERA_BEGIN
-
 typedef struct module module_t;
 struct module_value;
 
@@ -164,7 +162,5 @@ status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, voi
 /* Appends the tree as text: names, types, parameters with shapes. */
 status_t module_print(context_t *ctx, const module_t *module, text_t *text)
     TESSERA_API(module_print);
-
-TESSERA_END
 
 #endif

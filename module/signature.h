@@ -8,8 +8,6 @@
 
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 /* One argument or result of a method. */
 typedef struct module_value {
     const char *name;                  /* in the model's file, else in the graph; may be NULL */
@@ -57,7 +55,5 @@ status_t module_check_inputs(context_t *ctx, const module_t *module, const char 
 status_t module_describe(context_t *ctx, module_t *module, const char *method, int n_in,
                          const module_value_t *in, int n_out, const module_value_t *out)
     TESSERA_API(module_describe);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 /* Creates a dict that maps paths to dense tensors, in the order of module_walk. If a parameter or
  * buffer is dense, the dict's tensor shares its bytes. */
 status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
@@ -26,7 +24,5 @@ status_t module_load_state_dict(context_t *ctx, module_t *module, const datum_t 
  * is_strict is false, keys may be missing or unknown. */
 status_t module_assign_state_dict(context_t *ctx, module_t *module, const datum_t *dict,
                                   bool is_strict) TESSERA_API(module_assign_state_dict);
-
-TESSERA_END
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 typedef struct zoo_options {
     int64_t n_classes; /* 0 means 1000 */
     int64_t divide;    /* divisor of all widths, which stay at least 8; 0: 1 */
@@ -27,7 +25,5 @@ const char *const *zoo_names(void) TESSERA_API(zoo_names);
 
 status_t zoo_resnet50(context_t *ctx, module_t **out_module) TESSERA_API(zoo_resnet50);
 status_t zoo_alexnet(context_t *ctx, module_t **out_module) TESSERA_API(zoo_alexnet);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* x + value * a * b, and x + value * a / b, like torch.addcmul and torch.addcdiv. All operands
  * broadcast. With value 1, integer operands return integers. Functions with a trailing underscore
  * write the result to x. */
@@ -59,7 +57,5 @@ status_t op_movedim(context_t *ctx, const tensor_t *x, int64_t from, int64_t to,
  * two windows have the same index, the value of the later window is written. */
 status_t op_max_unpool(context_t *ctx, const tensor_t *x, const tensor_t *indices, int n,
                        const int64_t *output_size, tensor_t **out) TESSERA_API(op_max_unpool);
-
-TESSERA_END
 
 #endif

@@ -16,8 +16,6 @@
 
 #include "ops/index/indexing.h"
 
-TESSERA_BEGIN
-
 /* ---- functions of several tensors: elementwise.h ---- */
 
 status_t op_add_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_add_);
@@ -87,7 +85,5 @@ status_t op_index_copy_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t
                         const tensor_t *src) TESSERA_API(op_index_copy_);
 status_t op_index_fill_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
                         double value) TESSERA_API(op_index_fill_);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* Returns start, start + step, ... before end: ceil((end - start) / step) elements, like
  * torch.arange. step can be negative. Each element is computed in double as start + i * step, then
  * cast. For integral dtypes, start and step must be integers. DTYPE_NONE means f32. */
@@ -21,7 +19,5 @@ status_t op_linspace(context_t *ctx, double start, double end, int64_t n, dtype_
 /* A matrix [n][m] with 1 on the diagonal and 0 elsewhere, like torch.eye. DTYPE_NONE means f32. */
 status_t op_eye(context_t *ctx, int64_t n, int64_t m, dtype_t dtype, tensor_t **out)
     TESSERA_API(op_eye);
-
-TESSERA_END
 
 #endif

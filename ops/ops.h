@@ -43,8 +43,6 @@
 #include "ops/transition.h"
 #include "ops/vision/vision.h"
 
-TESSERA_BEGIN
-
 /* ---- the table ---- */
 
 /* ops_find: the operator with this name, or NULL if there is none. ops_at: operator `index`, from 0
@@ -60,7 +58,5 @@ const opdef_t *ops_at(int index) TESSERA_API(ops_at);
  * kernel must decline other calls, too. */
 status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *prepared)
     TESSERA_API(ops_prepare_dense);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* Attributes of the operator `reorder`: ATTR_FORMAT. */
 typedef struct reorder_attrs {
     format_t format;
@@ -16,7 +14,5 @@ status_t op_to_mkldnn(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA
 status_t op_to_dense(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_to_dense);
 status_t op_reorder(context_t *ctx, const tensor_t *x, const char *format, tensor_t **out)
     TESSERA_API(op_reorder);
-
-TESSERA_END
 
 #endif

@@ -10,8 +10,6 @@
 
 #include "tensor/base/status.h"
 
-TESSERA_BEGIN
-
 typedef struct context context_t;
 
 /* Source of memory. `get` returns a block aligned to 64 bytes, or NULL if it has no memory. Both
@@ -122,7 +120,5 @@ typedef struct environment_variable {
     const char *help;
 } environment_variable_t;
 const environment_variable_t *context_environment(int *out_n) TESSERA_API(context_environment);
-
-TESSERA_END
 
 #endif

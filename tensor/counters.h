@@ -7,8 +7,6 @@
 
 #include "tensor/context.h"
 
-TESSERA_BEGIN
-
 typedef enum reorder_cause {
     CAUSE_WEIGHT,   /* a parameter is converted to an operator's format */
     CAUSE_INPUT,    /* a dense tensor becomes mkldnn */
@@ -59,7 +57,5 @@ uint64_t counters_gradient_reorders(const counters_t *counters)
 uint64_t counters_activation_reorders(const counters_t *counters)
     TESSERA_API(counters_activation_reorders);
 uint64_t counters_copies(const counters_t *counters) TESSERA_API(counters_copies);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "tensor/base/api.h"
 
-TESSERA_BEGIN
-
 typedef enum dtype {
     DTYPE_NONE = 0, /* dtype of an absent optional operand */
     DTYPE_F32,
@@ -58,7 +56,5 @@ void dtype_cast(int64_t n, dtype_t src_dtype, const void *src, int64_t src_strid
 
 /* Largest rounding error of one operation, relative to the result; 0 for integers. */
 double dtype_epsilon(dtype_t dtype) TESSERA_API(dtype_epsilon);
-
-TESSERA_END
 
 #endif

@@ -15,8 +15,6 @@
 #include "tensor/context.h"
 #include "tensor/dtype.h"
 
-TESSERA_BEGIN
-
 #define FORMAT_MAX_BLOCKS 6
 #define FORMAT_TEXT_MAX 256 /* format_parse rejects longer strings */
 #define FORMAT_WORDS TENSOR_MAX_RANK
@@ -150,7 +148,5 @@ bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
  * equal. */
 uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed)
     TESSERA_API(format_hash);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 #include "tensor/format.h"
 #include "tensor/shape.h"
 
-TESSERA_BEGIN
-
 typedef enum layout {
     LAYOUT_DENSE = 0, /* the format is FORMAT_STRIDED, and callers may read the elements */
     LAYOUT_MKLDNN     /* any format that oneDNN or a kernel reads; callers must convert it first */
@@ -48,7 +46,5 @@ uint64_t info_hash(const tensor_info_t *info, uint64_t seed) TESSERA_API(info_ha
  * Returns out_text, which has INFO_TEXT_MAX bytes. */
 #define INFO_TEXT_MAX 640
 const char *info_text(const tensor_info_t *info, char *out_text) TESSERA_API(info_text);
-
-TESSERA_END
 
 #endif

@@ -25,8 +25,6 @@
 
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 status_t scope_begin(context_t *ctx) TESSERA_API(scope_begin);
 
 /* Removes the tensor from the innermost scope that lists it; then the caller must release it. NULL
@@ -36,7 +34,5 @@ void scope_keep(context_t *ctx, tensor_t *tensor) TESSERA_API(scope_keep);
 /* Ends the innermost scope and releases its tensors. Returns the scope's first failure that was not
  * cleared; context_error then returns its message. INVALID_ARGUMENT when no scope is open. */
 status_t scope_end(context_t *ctx) TESSERA_API(scope_end);
-
-TESSERA_END
 
 #endif

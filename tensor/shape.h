@@ -5,8 +5,6 @@
 #include "tensor/context.h"
 #include "tensor/dtype.h"
 
-TESSERA_BEGIN
-
 /* Expands to rank and sizes: tensor_randn(ctx, DTYPE_F32, SHAPE(8, 64, 56, 56), &x). For rank 0
  * write 0, NULL. C only: C++ has no compound literals. */
 #ifndef __cplusplus
@@ -58,7 +56,5 @@ static inline bool shape_next(int rank, const int64_t *sizes, int64_t *index)
 /* Writes the shape as text, "[8,64,56,56]", cut to capacity. */
 const char *shape_text(int rank, const int64_t *sizes, char *out_text, size_t capacity)
     TESSERA_API(shape_text);
-
-TESSERA_END
 
 #endif

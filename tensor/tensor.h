@@ -12,8 +12,6 @@
 
 #include "tensor/info.h"
 
-TESSERA_BEGIN
-
 typedef struct tensor tensor_t;
 
 /* ---- constructors: contiguous and dense ---- */
@@ -151,7 +149,5 @@ status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tens
 /* Copies the elements of src to dst. Sizes must be equal; dtypes and layouts may differ. */
 status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src) TESSERA_API(tensor_copy);
 status_t tensor_fill(context_t *ctx, tensor_t *tensor, double value) TESSERA_API(tensor_fill);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 /* Multiplies n gradients in place by max_norm / (norm + 1e-6) if that factor is below 1, as
  * torch.nn.utils.clip_grad_norm_ does. norm is the square root of the sum of squares of all
  * elements. The sum is computed in double, in an order that does not depend on the number of
@@ -17,7 +15,5 @@ TESSERA_BEGIN
  * UNSUPPORTED       a gradient that is not f32, or in a format that only its owner can read */
 status_t clip_gradients(context_t *ctx, int n, tensor_t *const *gradients, double max_norm,
                         double *out_norm) TESSERA_API(clip_gradients);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "graph/ir/graph.h"
 
-TESSERA_BEGIN
-
 /* Makes a graph that returns the results of `graph`, followed by the gradient of result `loss` with
  * respect to each value of wrt. The loss must be a floating-point tensor of one element.
  * out_results [n_wrt] receives the index of each gradient among the results, or -1 if the loss does
@@ -20,7 +18,5 @@ TESSERA_BEGIN
  *                   that is written in place */
 status_t graph_grad(context_t *ctx, const graph_t *graph, int loss, int n_wrt, const value_t *wrt,
                     int *out_results, graph_t **out_graph) TESSERA_API(graph_grad);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 /* A loss function returns the mean of the losses of all items, their sum, or the separate
  * losses. */
 typedef enum reduction { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE } reduction_t;
@@ -59,7 +57,5 @@ status_t loss_bce_with_logits(context_t *ctx, const tensor_t *x, const tensor_t 
                               const tensor_t *weight, const tensor_t *pos_weight,
                               reduction_t reduction, tensor_t **out)
     TESSERA_API(loss_bce_with_logits);
-
-TESSERA_END
 
 #endif

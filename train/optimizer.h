@@ -20,8 +20,6 @@
 
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 typedef struct optimizer optimizer_t;
 
 /* ---- constructors ---- */
@@ -173,7 +171,5 @@ status_t mkldnn_adam_step(context_t *ctx, tensor_t *parameter, const tensor_t *g
                           tensor_t *exp_avg, tensor_t *exp_avg_sq, tensor_t *max_exp_avg_sq,
                           const adam_options_t *options, int64_t step)
     TESSERA_API(mkldnn_adam_step);
-
-TESSERA_END
 
 #endif

@@ -38,8 +38,6 @@
 
 #include "train/optimizer.h"
 
-TESSERA_BEGIN
-
 typedef struct parallel parallel_t;
 
 /* Zero-initialised options are the defaults. */
@@ -91,7 +89,5 @@ typedef struct parallel_counts {
     int n_early; /* buckets that were sent before the backward pass ended */
 } parallel_counts_t;
 parallel_counts_t parallel_counts(const parallel_t *parallel) TESSERA_API(parallel_counts);
-
-TESSERA_END
 
 #endif

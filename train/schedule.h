@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-TESSERA_BEGIN
-
 /* lr * gamma^(step / step_size), with integer division. A step_size below 1 counts as 1. */
 double schedule_step(double lr, int64_t step, int64_t step_size, double gamma)
     TESSERA_API(schedule_step);
@@ -39,7 +37,5 @@ one_cycle_options_t one_cycle_options(double max_lr, int64_t total_steps)
 /* After total_steps, the rate stays that of the last step. */
 double schedule_one_cycle(const one_cycle_options_t *options, int64_t step)
     TESSERA_API(schedule_one_cycle);
-
-TESSERA_END
 
 #endif

@@ -27,8 +27,6 @@
 
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 typedef struct tape tape_t;
 
 /* Starts recording. Call tape_destroy before the context is destroyed. */
@@ -73,7 +71,5 @@ void tape_zero_gradients(tape_t *tape) TESSERA_API(tape_zero_gradients);
  * read them. */
 int tape_n_operators(const tape_t *tape) TESSERA_API(tape_n_operators);
 size_t tape_bytes(const tape_t *tape) TESSERA_API(tape_bytes);
-
-TESSERA_END
 
 #endif

@@ -41,8 +41,6 @@
 #include "graph/ir/graph.h"
 #include "train/parallel.h"
 
-TESSERA_BEGIN
-
 typedef struct trainer trainer_t;
 
 typedef enum train_mode { TRAIN_EAGER, TRAIN_PLANNED } train_mode_t;
@@ -103,7 +101,5 @@ const graph_t *trainer_graph(const trainer_t *trainer) TESSERA_API(trainer_graph
 /* Bytes of the memory block (arena) in which the last plan stores its values; 0 if there is no
  * plan. */
 size_t trainer_arena_bytes(const trainer_t *trainer) TESSERA_API(trainer_arena_bytes);
-
-TESSERA_END
 
 #endif

@@ -17,8 +17,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 typedef struct profile profile_t;
 
 /* A reorder or a copy. "The shown run" is the typical run that profile_finish selects. */
@@ -78,7 +76,5 @@ int profile_n_left_out(const profile_t *profile) TESSERA_API(profile_n_left_out)
  * the time of the shown run. */
 double profile_run_ns(const profile_t *profile) TESSERA_API(profile_run_ns);
 double profile_shown_ns(const profile_t *profile) TESSERA_API(profile_shown_ns);
-
-TESSERA_END
 
 #endif

@@ -26,8 +26,6 @@
 #include "module/module.h"
 #include "ops/ops.h"
 
-TESSERA_BEGIN
-
 typedef struct graph graph_t;
 typedef struct graph_builder graph_builder_t;
 typedef struct sized_attr sized_attr_t;
@@ -272,7 +270,5 @@ status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text) TESSERA
 /* Appends the graph in Graphviz format. Colours show layouts; reorders are red. Constants show
  * their format and bytes. Blocks of `if` and `loop` are clusters. */
 status_t graph_dot(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_dot);
-
-TESSERA_END
 
 #endif

@@ -7,8 +7,6 @@
 
 #include "graph/ir/graph.h"
 
-TESSERA_BEGIN
-
 /* A weight that a run reads and that is updated between runs. `result` is the result of the graph
  * that is its gradient. After an update, the weight has the format of this result. */
 typedef struct pass_stepped {
@@ -108,7 +106,5 @@ const char *const *pass_pipeline_plan(void) TESSERA_API(pass_pipeline_plan);
 status_t graph_certificate(context_t *ctx, module_t *module, const char *method, int n_in,
                            const tensor_t *const *inputs, layout_certificate_t *out_certificate)
     TESSERA_API(graph_certificate);
-
-TESSERA_END
 
 #endif

@@ -10,8 +10,6 @@
 
 #include "graph/ir/graph.h"
 
-TESSERA_BEGIN
-
 typedef struct plan plan_t;
 
 /* Builds a plan for a graph that contains only operators and constants. If no layout pass has run,
@@ -103,7 +101,5 @@ status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_i
 
 /* The graph of the plan; its types contain formats. */
 const graph_t *plan_graph(const plan_t *plan) TESSERA_API(plan_graph);
-
-TESSERA_END
 
 #endif

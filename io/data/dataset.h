@@ -16,8 +16,6 @@
 
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 typedef struct dataset dataset_t;
 
 /* Items are x[0], x[1], ... and their targets y[0], y[1], ... Copies both tensors, which may have
@@ -67,7 +65,5 @@ const char *dataset_class_name(const dataset_t *dataset, int64_t index)
  * f32[3,224,224] and s64[]. Borrowed. */
 const tensor_info_t *dataset_item(const dataset_t *dataset) TESSERA_API(dataset_item);
 const tensor_info_t *dataset_target(const dataset_t *dataset) TESSERA_API(dataset_target);
-
-TESSERA_END
 
 #endif

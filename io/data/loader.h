@@ -20,8 +20,6 @@
 
 #include "io/data/dataset.h"
 
-TESSERA_BEGIN
-
 typedef struct loader loader_t;
 
 /* Options; zero means off. A picture is an item of rank 3, [channels][height][width]. */
@@ -61,7 +59,5 @@ void loader_position(const loader_t *loader, int64_t *out_epoch, int64_t *out_ba
 /* INVALID_ARGUMENT for a negative epoch, and for a batch that an epoch does not have. */
 status_t loader_seek(context_t *ctx, loader_t *loader, int64_t epoch, int64_t batch)
     TESSERA_API(loader_seek);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 #include "tensor/tensor.h"
 #include "tensor/text/datum.h"
 
-TESSERA_BEGIN
-
 /* Element types: f32 f64 f16, signed and unsigned integers of 8 to 64 bits, bool; bf16 is written
  * as f32. Loading creates a contiguous tensor. CORRUPT, UNSUPPORTED (names the dtype), IO. */
 status_t npy_load(context_t *ctx, const char *path, tensor_t **out_tensor) TESSERA_API(npy_load);
@@ -24,7 +22,5 @@ status_t npy_load_folder(context_t *ctx, const char *path, datum_t **out_dict)
  * key that cannot be a file name: empty, containing a slash, or beginning with a period. */
 status_t npy_save_folder(context_t *ctx, const char *path, const datum_t *dict)
     TESSERA_API(npy_save_folder);
-
-TESSERA_END
 
 #endif

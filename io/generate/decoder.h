@@ -17,8 +17,6 @@
 #include "io/gguf/gguf.h"
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 typedef struct decoder_options {
     int64_t capacity;    /* rows of the caches; 0: the model's context, at most 4096 */
     dtype_t cache_dtype; /* DTYPE_NONE: f32; DTYPE_BF16 */
@@ -37,7 +35,5 @@ typedef struct decoder_options {
  * INVALID_ARGUMENT  the capacity is negative, or the dtype is neither f32 nor bf16 */
 status_t decoder_create(context_t *ctx, const gguf_t *file, const decoder_options_t *options,
                         module_t **out_module) TESSERA_API(decoder_create);
-
-TESSERA_END
 
 #endif

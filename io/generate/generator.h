@@ -11,8 +11,6 @@
 #include "io/generate/decoder.h"
 #include "io/text/tokenizer.h"
 
-TESSERA_BEGIN
-
 typedef struct generator generator_t;
 
 /* How the next token is chosen, in this order. Zeros choose the token with the largest logit. */
@@ -94,7 +92,5 @@ int64_t generator_step_bytes(const generator_t *generator) TESSERA_API(generator
  * Borrowed until the next call. INVALID_ARGUMENT  the sequence is empty */
 status_t generator_logits(context_t *ctx, generator_t *generator, const float **out_logits)
     TESSERA_API(generator_logits);
-
-TESSERA_END
 
 #endif

@@ -11,8 +11,6 @@
 
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 typedef struct gguf gguf_t;
 
 /* Opens a file. IO. CORRUPT if the file violates a rule. UNSUPPORTED for version 1, for big-endian
@@ -98,7 +96,5 @@ status_t gguf_metadata(context_t *ctx, const gguf_t *file, tensor_t **out_bytes)
  * INVALID_ARGUMENT for an unknown name. UNSUPPORTED for other types. */
 status_t gguf_tensor(context_t *ctx, const gguf_t *file, const char *name, tensor_t **out_tensor)
     TESSERA_API(gguf_tensor);
-
-TESSERA_END
 
 #endif

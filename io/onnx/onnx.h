@@ -37,8 +37,6 @@
 #include "freeze/freeze.h"
 #include "graph/ir/graph.h"
 
-TESSERA_BEGIN
-
 /* Sizes of one input of the model. They must agree with the sizes that the file fixes. */
 typedef struct onnx_shape {
     const char *input;
@@ -147,7 +145,5 @@ status_t onnx_reopen(context_t *ctx, module_t *frozen) TESSERA_API(onnx_reopen);
 #define ONNX_METADATA "metadata"
 /* The metadata value for a key, borrowed from the module; NULL if there is none. */
 const char *onnx_metadata(const module_t *module, const char *key) TESSERA_API(onnx_metadata);
-
-TESSERA_END
 
 #endif

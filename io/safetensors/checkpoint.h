@@ -11,8 +11,6 @@
 
 #include "train/optimizer.h"
 
-TESSERA_BEGIN
-
 /* Writes the file atomically: if the process is killed, the old file or the new file exists.
  * optimizer may be NULL. metadata may be NULL or a dict of strings to store (an epoch, a seed); its
  * keys must not begin with "tessera.".
@@ -33,7 +31,5 @@ status_t checkpoint_save(context_t *ctx, module_t *module, const optimizer_t *op
  * Everything is checked before anything is overwritten. */
 status_t checkpoint_load(context_t *ctx, module_t *module, optimizer_t *optimizer, const char *path,
                          datum_t **out_metadata) TESSERA_API(checkpoint_load);
-
-TESSERA_END
 
 #endif

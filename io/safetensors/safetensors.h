@@ -16,8 +16,6 @@
 #include "module/module.h"
 #include "tensor/text/datum.h"
 
-TESSERA_BEGIN
-
 typedef struct safetensors safetensors_t;
 
 /* Opens a file. IO. CORRUPT if the file violates a rule. UNSUPPORTED for more than 12 dimensions,
@@ -87,7 +85,5 @@ status_t safetensors_save(context_t *ctx, const char *path, const datum_t *tenso
 /* Writes a module's state dict; a tensor with two names is written twice. */
 status_t module_save_safetensors(context_t *ctx, module_t *module, const char *path,
                                  const datum_t *metadata) TESSERA_API(module_save_safetensors);
-
-TESSERA_END
 
 #endif

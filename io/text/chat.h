@@ -9,8 +9,6 @@
 
 #include "io/text/tokenizer.h"
 
-TESSERA_BEGIN
-
 typedef struct chat_message {
     const char *role; /* "system" (first message only), "user" or "assistant" */
     const char *content;
@@ -26,7 +24,5 @@ typedef struct chat_message {
  *                   does not know */
 status_t chat_text(context_t *ctx, const tokenizer_t *tokenizer, int n,
                    const chat_message_t *messages, text_t *text) TESSERA_API(chat_text);
-
-TESSERA_END
 
 #endif

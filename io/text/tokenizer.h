@@ -12,8 +12,6 @@
 #include "io/gguf/gguf.h"
 #include "tensor/text/text.h"
 
-TESSERA_BEGIN
-
 typedef struct tokenizer tokenizer_t;
 
 /* Makes a tokenizer from the values tokenizer.* of a file, which may be closed afterwards.
@@ -72,7 +70,5 @@ typedef struct tokenizer_stream {
 status_t tokenizer_decode(context_t *ctx, const tokenizer_t *tokenizer, int64_t n,
                           const int64_t *tokens, bool shows_special, tokenizer_stream_t *stream,
                           text_t *text) TESSERA_API(tokenizer_decode);
-
-TESSERA_END
 
 #endif

@@ -8,8 +8,6 @@
 #include "module/module.h"
 #include "ops/ops.h"
 
-TESSERA_BEGIN
-
 /* Parameters weight [K][C/G][..kernel..] and, if has_bias, bias [K]. n_spatial is 1 to 3; kernel
  * has one size for each spatial dimension. attrs may be NULL, as in ops.h. */
 status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t out_channels,
@@ -80,7 +78,5 @@ status_t layer_mkldnn_to_dense(context_t *ctx, module_t **out_module)
 status_t layer_sequential(context_t *ctx, module_t **out_module) TESSERA_API(layer_sequential);
 status_t layer_append_take(context_t *ctx, module_t *sequential, module_t *child)
     TESSERA_API(layer_append_take);
-
-TESSERA_END
 
 #endif

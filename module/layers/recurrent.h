@@ -16,8 +16,6 @@
 
 #include "module/module.h"
 
-TESSERA_BEGIN
-
 typedef struct layer_recurrent_options {
     int64_t num_layers; /* 0 means 1 */
     bool bidirectional;
@@ -37,7 +35,5 @@ status_t layer_gru(context_t *ctx, int64_t input_size, int64_t hidden_size, bool
 status_t layer_rnn(context_t *ctx, int64_t input_size, int64_t hidden_size, bool has_bias,
                    const layer_recurrent_options_t *options, module_t **out_module)
     TESSERA_API(layer_rnn);
-
-TESSERA_END
 
 #endif

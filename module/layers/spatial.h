@@ -5,8 +5,6 @@
 
 #include "module/layers/layers.h"
 
-TESSERA_BEGIN
-
 /* ConvTranspose1d to 3d: parameters weight [C][K/G][..kernel..] and, if has_bias, bias [K]. kernel
  * has one size for each dimension. attrs may be NULL, as in ops.h. */
 status_t layer_conv_transpose(context_t *ctx, int n_spatial, int64_t in_channels,
@@ -50,7 +48,5 @@ status_t layer_pixel_unshuffle(context_t *ctx, int64_t downscale_factor, module_
  * PAD_CONSTANT uses value. */
 status_t layer_pad(context_t *ctx, int n_spatial, const int64_t *padding, pad_mode_t mode,
                    double value, module_t **out_module) TESSERA_API(layer_pad);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "module/layers/layers.h"
 
-TESSERA_BEGIN
-
 /* Norms over the last n_dims dimensions. Optional parameters weight and bias [normalized_shape]. */
 status_t layer_layer_norm(context_t *ctx, int n_dims, const int64_t *normalized_shape,
                           double epsilon, bool has_weight, bool has_bias, module_t **out_module)
@@ -48,7 +46,5 @@ typedef struct transformer_attrs {
 status_t layer_transformer_encoder_layer(context_t *ctx, const transformer_attrs_t *attrs,
                                          module_t **out_module)
     TESSERA_API(layer_transformer_encoder_layer);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 typedef struct attention_attrs {
     bool is_causal;  /* query i attends only to keys 0 to i */
     bool enable_gqa; /* key and value may have fewer heads; a group of query heads shares each */
@@ -68,7 +66,5 @@ status_t op_cached_attention(context_t *ctx, const tensor_t *query, const tensor
 status_t op_rotary_embedding(context_t *ctx, const tensor_t *x, const tensor_t *cos,
                              const tensor_t *sin, bool interleaved, tensor_t **out)
     TESSERA_API(op_rotary_embedding);
-
-TESSERA_END
 
 #endif

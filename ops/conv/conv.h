@@ -6,8 +6,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* 3x3 convolutions with stride 1 can use Winograd's transforms, in tiles of 2x2, 4x4 or 6x6
  * results. Larger tiles are faster (up to 3 times). But they round more than direct sums (with 64
  * channels about 1, 5 and 30 times as much, with 512 about 3, 12 and 80 times), and need a larger
@@ -136,7 +134,5 @@ status_t op_fold_bias(context_t *ctx, const tensor_t *weight, const tensor_t *bi
                       const tensor_t *scale, const tensor_t *shift, const tensor_t *mean,
                       const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_fold_bias);
-
-TESSERA_END
 
 #endif

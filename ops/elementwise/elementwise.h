@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* ---- functions of one tensor ----
  *
  * NaN stays NaN, also if the operator is fused. The functions that end in an underscore work in
@@ -276,7 +274,5 @@ status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_
 /* Returns src, broadcast to x's sizes and cast to x's dtype. The elements of x are not read. */
 status_t op_copy(context_t *ctx, const tensor_t *x, const tensor_t *src, tensor_t **out)
     TESSERA_API(op_copy);
-
-TESSERA_END
 
 #endif

@@ -16,8 +16,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* ---- reading elements ---- */
 
 /* The slice of x at each index along dim, like numpy.take. The result has the sizes of x, with
@@ -168,7 +166,5 @@ typedef struct tree_ensemble {
  * INVALID_ARGUMENT  a walk reaches a node, leaf or feature that does not exist */
 status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,
                           tree_aggregate_t aggregate, tensor_t **out) TESSERA_API(op_tree_ensemble);
-
-TESSERA_END
 
 #endif

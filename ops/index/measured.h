@@ -9,8 +9,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* The indices of all elements that are not 0, in row-major order, like torch.nonzero. NaN is not 0.
  *
  * x    has rank r; if r is 0, x has one element, whose index has 0 numbers
@@ -37,7 +35,5 @@ status_t op_slice_by(context_t *ctx, const tensor_t *x, const tensor_t *start, c
  * operands have one element each, and the same dtype: f32, f64, s32 or s64. */
 status_t op_range(context_t *ctx, const tensor_t *start, const tensor_t *limit,
                   const tensor_t *delta, tensor_t **out) TESSERA_API(op_range);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* The elements where the mask is true, as torch.masked_select.
  *
  * x     any dtype
@@ -38,7 +36,5 @@ status_t op_compress(context_t *ctx, const tensor_t *x, const tensor_t *conditio
 status_t op_unique(context_t *ctx, const tensor_t *x, const int64_t *dim, bool sorted,
                    tensor_t **out_values, tensor_t **out_indices, tensor_t **out_inverse,
                    tensor_t **out_counts) TESSERA_API(op_unique);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* Layers of many rows with a constant weight can use Strassen's algorithm. It divides matrices into
  * quarters and computes 7 products of these instead of 8: up to 1.1 times faster, but with larger
  * rounding errors.
@@ -38,7 +36,5 @@ status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_
  * trace records the reshape, permute, sum, mul and matmul that it calls. */
 status_t op_einsum(context_t *ctx, const char *equation, int n, const tensor_t *const *tensors,
                    tensor_t **out) TESSERA_API(op_einsum);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* (x - mean[c]) / sqrt(var[c] + epsilon) * weight[c] + bias[c] for each channel c (dimension 1). A
  * NULL weight counts as 1, a NULL bias as 0. Rank 2 to 5. */
 status_t op_batch_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight,
@@ -47,7 +45,5 @@ status_t op_instance_norm(context_t *ctx, const tensor_t *x, const tensor_t *wei
 /* x / (k + alpha / size * sum of squares over `size` channels around that of x)^beta. */
 status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, double beta,
                 double k, tensor_t **out) TESSERA_API(op_lrn);
-
-TESSERA_END
 
 #endif

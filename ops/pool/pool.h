@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 typedef struct pool_attrs {
     int64_t kernel[3];
     int64_t stride[3];        /* 0: kernel */
@@ -56,7 +54,5 @@ status_t op_adaptive_max_pool_with_indices(context_t *ctx, const tensor_t *x, in
                                            const int64_t *output_size, tensor_t **out_values,
                                            tensor_t **out_indices)
     TESSERA_API(op_adaptive_max_pool_with_indices);
-
-TESSERA_END
 
 #endif

@@ -10,8 +10,6 @@
 #include "ops/conv/conv.h"
 #include "ops/recurrent/recurrent.h"
 
-TESSERA_BEGIN
-
 /* ---- numbers to integers and back ----
  *
  * A scale or zero point has one of these shapes: [] or [1], one for the tensor; [C], one for each
@@ -168,7 +166,5 @@ status_t op_lstm_quantized(context_t *ctx, const tensor_t *x, const tensor_t *h0
                            const lstm_quantized_weights_t *weights, const recurrent_attrs_t *attrs,
                            tensor_t **out_y, tensor_t **out_h, tensor_t **out_c)
     TESSERA_API(op_lstm_quantized);
-
-TESSERA_END
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* Uniform numbers in [low, high), or normally distributed numbers, in a tensor of x's sizes. The
  * elements of x are not read. dtype must be floating; DTYPE_NONE means x's dtype. */
 status_t op_rand_like(context_t *ctx, const tensor_t *x, double low, double high, int64_t seed,
@@ -52,7 +50,5 @@ status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_
  * also of a plan, takes a new seed from the context's generator (context_seed). */
 status_t op_dropout_train(context_t *ctx, const tensor_t *x, double p, int64_t leading_dims,
                           tensor_t **out) TESSERA_API(op_dropout_train);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* Activations of a cell. */
 typedef enum recurrent_function {
     RECURRENT_USUAL, /* sigmoid for gates, tanh otherwise */
@@ -98,7 +96,5 @@ status_t op_gru(context_t *ctx, const tensor_t *x, const tensor_t *h0, const ten
 status_t op_rnn(context_t *ctx, const tensor_t *x, const tensor_t *h0, const tensor_t *lengths,
                 const recurrent_weights_t *weights, const recurrent_attrs_t *attrs,
                 tensor_t **out_y, tensor_t **out_h) TESSERA_API(op_rnn);
-
-TESSERA_END
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* ---- reductions ----
  *
  * dims     the n dimensions to reduce; n = 0: all dimensions
@@ -79,7 +77,5 @@ status_t op_cumprod(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **o
     TESSERA_API(op_cumprod);
 status_t op_cumprod_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
                           tensor_t **out) TESSERA_API(op_cumprod_attrs);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* Reverses n dimensions, like torch.flip. */
 status_t op_flip(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
     TESSERA_API(op_flip);
@@ -72,7 +70,5 @@ status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t *
 /* The row of a weight [n][width] for each index, like torch.nn.functional.embedding. */
 status_t op_embedding(context_t *ctx, const tensor_t *index, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_embedding);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 /* ---- views ----
  *
  * If x is dense and strides can describe the result, the result shares memory with x: a write to
@@ -53,7 +51,5 @@ typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode
  * the padding: [0,1,2,3] with -1 before and 2 after is [1,2,3,1,2] in mode wrap. */
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);
-
-TESSERA_END
 
 #endif

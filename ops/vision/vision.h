@@ -4,8 +4,6 @@
 
 #include "dispatch/dispatch.h"
 
-TESSERA_BEGIN
-
 typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode_t;
 /* Position in the input of output element i. scale is out / in, unless the attributes set it. */
 typedef enum resize_coordinates {
@@ -111,7 +109,5 @@ status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid,
 status_t op_nms(context_t *ctx, const tensor_t *boxes, const tensor_t *scores,
                 int64_t max_per_class, double iou_threshold, double score_threshold, bool is_center,
                 tensor_t **out) TESSERA_API(op_nms);
-
-TESSERA_END
 
 #endif

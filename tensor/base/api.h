@@ -12,14 +12,6 @@
 
 #define TESSERA_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 
-#ifdef __cplusplus
-#define TESSERA_BEGIN extern "C" {
-#define TESSERA_END }
-#else
-#define TESSERA_BEGIN
-#define TESSERA_END
-#endif
-
 /* Largest rank of a tensor; oneDNN has the same limit. */
 #define TENSOR_MAX_RANK 12
 

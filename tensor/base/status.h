@@ -9,8 +9,6 @@
 
 #include "tensor/base/api.h"
 
-TESSERA_BEGIN
-
 typedef enum status {
     STATUS_OK = 0,
     STATUS_INVALID_ARGUMENT, /* an argument breaks a rule */
@@ -25,7 +23,5 @@ typedef enum status {
 
 /* Name of a code without prefix, such as "INVALID_ARGUMENT"; a static string. */
 const char *status_name(status_t status) TESSERA_API(status_name);
-
-TESSERA_END
 
 #endif

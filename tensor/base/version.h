@@ -5,8 +5,6 @@
 
 #include "tensor/base/api.h"
 
-TESSERA_BEGIN
-
 #define TESSERA_VERSION_MAJOR 0
 #define TESSERA_VERSION_MINOR 1
 #define TESSERA_VERSION_PATCH 0
@@ -19,7 +17,5 @@ TESSERA_BEGIN
 /* Version of the loaded library: as TESSERA_VERSION, and as text, "1.2.3". */
 int tessera_version(void) TESSERA_API(version);
 const char *tessera_version_text(void) TESSERA_API(version_text);
-
-TESSERA_END
 
 #endif

@@ -12,8 +12,6 @@
 #include "tensor/tensor.h"
 #include "tensor/text/text.h"
 
-TESSERA_BEGIN
-
 /* Converts to mkldnn layout; if `tensor` has it already, returns `tensor` itself, retained.
  * Supports f32, bf16, f16, s8, u8 and s32 of rank 1 to 12 with at least one element; fails with
  * UNSUPPORTED for other tensors. */
@@ -51,7 +49,5 @@ const char *convert_format(const tensor_t *tensor, char *out_text) TESSERA_API(c
  * copy" and the infos instead. No newline. */
 void convert_repro(const tensor_info_t *from, const tensor_info_t *to, text_t *text)
     TESSERA_API(convert_repro);
-
-TESSERA_END
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "tensor/tensor.h"
 
-TESSERA_BEGIN
-
 typedef struct file_mapping file_mapping_t;
 
 /* Maps a file for reading. Fails with CORRUPT if the file is empty, and with IO and the system's
@@ -39,7 +37,5 @@ status_t file_write_end(file_writer_t *writer, bool commit) TESSERA_API(file_wri
 
 /* 64-bit checksum (XXH64). */
 uint64_t file_checksum(const void *bytes, size_t n_bytes, uint64_t seed) TESSERA_API(file_checksum);
-
-TESSERA_END
 
 #endif

@@ -17,8 +17,6 @@
 
 #include "tensor/context.h"
 
-TESSERA_BEGIN
-
 /* A file of the store. The strings are valid until the visit function returns. */
 typedef struct store_entry {
     const char *name; /* the file's name */
@@ -56,7 +54,5 @@ status_t store_verify(context_t *ctx, int *out_n) TESSERA_API(store_verify);
 /* Writes all forms that wait to be written. Does not sync them to the disk, and returns STATUS_OK
  * even if a write fails. context_destroy does this, too. */
 status_t store_flush(context_t *ctx) TESSERA_API(store_flush);
-
-TESSERA_END
 
 #endif

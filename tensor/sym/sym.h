@@ -30,8 +30,6 @@
 #include "tensor/context.h"
 #include "tensor/text/text.h"
 
-TESSERA_BEGIN
-
 typedef struct sym_space sym_space_t;
 
 /* "No integer": the result of an overflow, of a failure, and of arithmetic on SYM_NONE. */
@@ -181,7 +179,5 @@ const char *sym_guard_origin(const sym_space_t *space, int k);
  * cannot be computed. The first call after a new guard compiles the guards under a lock; later
  * calls take no lock and allocate nothing. */
 bool sym_guards_hold(const sym_space_t *space, sym_size_t size_of, void *user, int *out_first);
-
-TESSERA_END
 
 #endif

@@ -9,8 +9,6 @@
 #include "tensor/tensor.h"
 #include "tensor/text/text.h"
 
-TESSERA_BEGIN
-
 typedef enum datum_kind {
     DATUM_NONE,
     DATUM_TENSOR,
@@ -77,7 +75,5 @@ bool datum_equal(context_t *ctx, const datum_t *a, const datum_t *b) TESSERA_API
 
 /* Appends the datum as a literal of the graph language; a tensor as its type, such as f32[2,3]. */
 void datum_print(const datum_t *datum, text_t *text) TESSERA_API(datum_print);
-
-TESSERA_END
 
 #endif

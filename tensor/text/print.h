@@ -7,8 +7,6 @@
 #include "tensor/tensor.h"
 #include "tensor/text/text.h"
 
-TESSERA_BEGIN
-
 /* Writes a tensor in PyTorch's notation, then its dtype, sizes and layout, and a newline.
  *
  *   tensor([[1.0000, 2.5000],
@@ -24,7 +22,5 @@ status_t tensor_print(context_t *ctx, const tensor_t *tensor, FILE *file) TESSER
 /* Like tensor_print, but appends to a text, without the newline. */
 status_t tensor_print_text(context_t *ctx, const tensor_t *tensor, text_t *text)
     TESSERA_API(tensor_print_text);
-
-TESSERA_END
 
 #endif

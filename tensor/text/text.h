@@ -4,8 +4,6 @@
 
 #include "tensor/context.h"
 
-TESSERA_BEGIN
-
 /* Start with text_begin. `bytes` is NULL while the text is empty, else it ends in a zero byte. The
  * text stores a failed allocation until text_status returns it, so code that appends need not check
  * each call. */
@@ -44,7 +42,5 @@ status_t text_status(const text_t *text) TESSERA_API(text_status);
 
 /* Frees the bytes; the text is then empty. */
 void text_clear(text_t *text) TESSERA_API(text_clear);
-
-TESSERA_END
 
 #endif

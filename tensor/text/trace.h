@@ -13,8 +13,6 @@
 
 #include "tensor/context.h"
 
-TESSERA_BEGIN
-
 typedef enum trace_category {
     TRACE_DISPATCH = 1 << 0,
     TRACE_CONVERT = 1 << 1,
@@ -28,7 +26,5 @@ bool trace_wanted(const context_t *ctx, trace_category_t category) TESSERA_API(t
 /* Writes one line, prefixed with "tessera,<category>,". */
 void trace_event(context_t *ctx, trace_category_t category, const char *format, ...)
     TESSERA_API(trace_event) TESSERA_PRINTF(3, 4);
-
-TESSERA_END
 
 #endif

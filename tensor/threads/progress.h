@@ -8,8 +8,6 @@
 
 #include "tensor/context.h"
 
-TESSERA_BEGIN
-
 typedef struct progress {
     const char *what; /* "import", "pass fold_batch_norm"; valid during the call */
     int64_t done;     /* finished steps */
@@ -25,7 +23,5 @@ void progress_listen(context_t *ctx, progress_sink_t sink, void *user) TESSERA_A
  * listener. */
 void progress_tell(context_t *ctx, const char *what, int64_t done, int64_t total)
     TESSERA_API(progress_tell);
-
-TESSERA_END
 
 #endif
