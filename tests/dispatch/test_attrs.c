@@ -132,7 +132,7 @@ static void normalizing_replaces_zeros_only_where_they_stand_for_the_default(voi
 
 /* a and b differ only in unused bytes: between fields, after a list's end, after the last
  * post-op. */
-static void what_means_the_same_has_the_same_bytes_once_normalised(void **state)
+static void equal_attributes_have_equal_bytes_after_normalising(void **state)
 {
     (void)state;
     sample_t a, b, a_normal, b_normal;
@@ -726,7 +726,7 @@ int main(void)
         IN_FIXTURE(an_initialised_struct_has_the_defaults),
         IN_FIXTURE(normalizing_nothing_gives_the_defaults),
         IN_FIXTURE(normalizing_replaces_zeros_only_where_they_stand_for_the_default),
-        cmocka_unit_test(what_means_the_same_has_the_same_bytes_once_normalised),
+        cmocka_unit_test(equal_attributes_have_equal_bytes_after_normalising),
         IN_FIXTURE(every_attribute_takes_part_in_equality_and_hash),
         IN_FIXTURE(struct_padding_and_what_lies_behind_a_list_do_not_matter),
         IN_FIXTURE(minus_zero_equals_zero_and_nan_equals_itself),

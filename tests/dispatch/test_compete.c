@@ -100,7 +100,7 @@ static void the_least_estimate_wins_and_the_others_are_told(void **state)
           "never: it declines\n");
 }
 
-static void what_attributes_or_the_caller_ask_for_is_not_compared(void **state)
+static void requested_kernels_run_without_a_comparison_of_times(void **state)
 {
     context_t *ctx = fixture_context(state);
     const kernel_t *const kernels[] = {&fast, &asked, &slow, NULL};
@@ -131,7 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_least_estimate_wins_and_the_others_are_told),
-        TEST(what_attributes_or_the_caller_ask_for_is_not_compared),
+        TEST(requested_kernels_run_without_a_comparison_of_times),
         TEST(an_error_of_one_is_an_error_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

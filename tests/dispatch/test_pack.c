@@ -414,7 +414,7 @@ static status_t prepare_wrong(context_t *ctx, const op_call_t *call, prepared_t 
                                 wrong.n_numbers, wrong.has_numbers ? &wrong.number : NULL);
 }
 
-static void what_cannot_be_packed_is_refused_in_words(void **state)
+static void requests_to_pack_in_an_invalid_way_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     kernel_t kernel = {.name = "wrong", .prepare = prepare_wrong, .run = run, .pack = pack};
@@ -460,7 +460,7 @@ int main(void)
         TEST(the_format_is_text_that_parses_to_itself),
         TEST(a_state_is_destroyed_once_also_of_a_kernel_that_declines),
         TEST(every_allocation_may_fail),
-        TEST(what_cannot_be_packed_is_refused_in_words),
+        TEST(requests_to_pack_in_an_invalid_way_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

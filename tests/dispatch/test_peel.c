@@ -151,7 +151,7 @@ static void a_kernel_that_fuses_is_asked_with_the_post_ops_first(void **state)
     check_chosen(ctx, &with_relu, ELTWISE_ABS, "relu_then_post", "relu: other post-ops\n");
 }
 
-static void what_a_kernel_fuses_is_computed_once(void **state)
+static void post_ops_that_a_kernel_fuses_are_applied_once(void **state)
 {
     context_t *ctx = fixture_context(state);
     const eltwise_t eltwise[] = {ELTWISE_RELU, ELTWISE_ABS};
@@ -225,7 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_kind_is_computed_behind_a_kernel_that_fuses_none),
         TEST(a_kernel_that_fuses_is_asked_with_the_post_ops_first),
-        TEST(what_a_kernel_fuses_is_computed_once),
+        TEST(post_ops_that_a_kernel_fuses_are_applied_once),
         TEST(no_post_op_is_computed_over_a_view),
         TEST(a_view_of_ones_own_shares_its_bytes),
         TEST(a_kernel_that_needs_elements_is_not_asked_without),

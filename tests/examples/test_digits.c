@@ -38,7 +38,7 @@ static int count_right(const int64_t *read, const int64_t *digits)
     return n;
 }
 
-static void what_is_held_out_is_not_trained_on(void **state)
+static void held_out_pictures_are_not_trained_on(void **state)
 {
     context_t *ctx = fixture_context(state);
     dataset_t *train = NULL, *test = NULL;
@@ -94,7 +94,7 @@ static void a_blocked_network_learns_and_is_frozen_as_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_held_out_is_not_trained_on),
+        TEST(held_out_pictures_are_not_trained_on),
         TEST(a_blocked_network_learns_and_is_frozen_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

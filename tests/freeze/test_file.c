@@ -224,7 +224,7 @@ static void a_method_in_c_cannot_be_stored_and_is_named(void **state)
     remove(PATH);
 }
 
-static void what_is_no_file_of_ours_is_named(void **state)
+static void files_of_other_formats_are_refused_by_name(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = net_grouped(ctx), *loaded = NULL;
@@ -313,7 +313,7 @@ static void every_failing_allocation_is_a_status(void **state)
 }
 
 /* One child has two names, and one buffer has two: writes through one name change the other. */
-static void what_a_module_shares_is_shared_in_the_file(void **state)
+static void tensors_that_a_module_shares_are_stored_once(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net"), *a = mini_child(ctx, net, "a", "Inner");
@@ -350,10 +350,10 @@ int main(void)
         TEST(each_constant_is_stored_once),
         TEST(attributes_of_all_kinds_and_nested_modules_come_back),
         TEST(a_method_in_c_cannot_be_stored_and_is_named),
-        TEST(what_is_no_file_of_ours_is_named),
+        TEST(files_of_other_formats_are_refused_by_name),
         TEST(a_machine_is_added_once),
         TEST(every_failing_allocation_is_a_status),
-        TEST(what_a_module_shares_is_shared_in_the_file),
+        TEST(tensors_that_a_module_shares_are_stored_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -491,7 +491,7 @@ static void a_branch_that_is_never_taken_keeps_nothing(void **state)
 }
 
 /* An attribute that is read in a branch and after the branch becomes a single constant. */
-static void one_constant_stands_for_an_attribute(void **state)
+static void an_attribute_becomes_one_constant(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net");
@@ -610,7 +610,7 @@ int main(void)
         TEST(freeze_non_module_class_getattr),
         TEST(freeze_module_in_training_mode),
         TEST(a_branch_that_is_never_taken_keeps_nothing),
-        TEST(one_constant_stands_for_an_attribute),
+        TEST(an_attribute_becomes_one_constant),
         TEST(a_module_that_is_taken_is_not_copied),
         TEST(optimising_is_a_step_of_its_own),
     };

@@ -343,7 +343,7 @@ static void freeze_module_with_aliased_attr3(void **state)
 }
 
 /* One method stores a value in an attribute; another method writes to it through the attribute. */
-static void what_is_put_into_an_attribute_stays(void **state)
+static void a_value_stored_in_an_attribute_stays_an_attribute(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net");
@@ -368,7 +368,7 @@ static void what_is_put_into_an_attribute_stays(void **state)
 
 /* A method chooses one of two modules at run time and writes to its attribute in place. Another
  * attribute shares the bytes and must stay, too. */
-static void what_is_written_in_one_of_two_modules_stays(void **state)
+static void attributes_written_in_one_of_two_modules_stay(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net");
@@ -425,7 +425,7 @@ static status_t add_one(context_t *ctx, module_t *self, int n_in, const tensor_t
 }
 
 /* A method in C may change its module and its arguments. */
-static void what_a_method_in_c_is_given_stays(void **state)
+static void attributes_passed_to_a_c_method_stay(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net"), *sub = mini_child(ctx, net, "sub", "Sub");
@@ -502,10 +502,10 @@ int main(void)
         TEST(freeze_module_with_aliased_attr),
         TEST(freeze_module_with_aliased_attr2),
         TEST(freeze_module_with_aliased_attr3),
-        TEST(what_is_put_into_an_attribute_stays),
-        TEST(what_is_written_in_one_of_two_modules_stays),
+        TEST(a_value_stored_in_an_attribute_stays_an_attribute),
+        TEST(attributes_written_in_one_of_two_modules_stay),
         TEST(a_list_that_grows_leaves_its_items_alone),
-        TEST(what_a_method_in_c_is_given_stays),
+        TEST(attributes_passed_to_a_c_method_stay),
         TEST(a_method_that_calls_itself_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

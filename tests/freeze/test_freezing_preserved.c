@@ -47,7 +47,7 @@ static void freeze_module_with_user_preserved_attr(void **state)
 
 /* The preserved attribute stays although no method reads it. Attributes that share its bytes stay,
  * too, because writes to one change the other. */
-static void what_shares_bytes_with_what_is_preserved_stays(void **state)
+static void attributes_that_share_bytes_with_preserved_ones_stay(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net");
@@ -397,7 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(freeze_module_with_user_preserved_attr),
-        TEST(what_shares_bytes_with_what_is_preserved_stays),
+        TEST(attributes_that_share_bytes_with_preserved_ones_stay),
         TEST(freeze_module_with_user_preserved_attribute_on_submodule),
         TEST(freeze_module_with_user_preserved_attribute_on_unused_submodule),
         TEST(freeze_module_with_preserve_sub_module),

@@ -225,7 +225,7 @@ static void check_close(context_t *ctx, module_t *net, module_t *frozen, const t
     tensor_release(is);
 }
 
-static void winograd_is_of_bf16_in_memory_and_in_a_file(void **state)
+static void winograd_weights_are_bf16_in_memory_and_in_files(void **state)
 {
     context_t *ctx = fixture_context(state);
     char path[] = "/tmp/tessera-bf16-XXXXXX";
@@ -361,7 +361,7 @@ static void a_file_has_bf16_and_gives_the_same(void **state)
 
 /* ---- exceptions ---- */
 
-static void what_is_kept_stays_f32(void **state)
+static void excluded_layers_stay_f32(void **state)
 {
     static const char *const all[] = {"*", NULL}, *const stem[] = {"stem.*", "head", NULL};
     context_t *ctx = fixture_context(state);
@@ -471,7 +471,7 @@ static void layers_above_the_bound_stay_f32(void **state)
 
 /* The report includes what transforms lose even on processors without bf16 instructions, where the
  * actual error is smaller. */
-static void what_transforms_lose_is_part_of_a_layers_error(void **state)
+static void a_layers_error_includes_the_error_of_its_transform(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = NULL;
@@ -560,7 +560,7 @@ static void wrong_options_are_named(void **state)
 }
 
 /* The result must be the same if freeze left out optimisation and freeze_optimize follows. */
-static void what_is_optimized_later_is_made_of_bf16(void **state)
+static void freeze_optimize_after_freeze_converts_to_bf16(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = network(ctx), *wide = freeze_as(ctx, net, DTYPE_NONE, NULL), *late = NULL;
@@ -596,17 +596,17 @@ int main(void)
         TEST(convolutions_stay_within_their_rounding),
         TEST(grouped_and_depthwise_ones_do),
         TEST(other_products_do),
-        TEST(winograd_is_of_bf16_in_memory_and_in_a_file),
+        TEST(winograd_weights_are_bf16_in_memory_and_in_files),
         TEST(a_network_has_two_casts_and_no_reorder),
         TEST(a_file_has_bf16_and_gives_the_same),
-        TEST(what_is_kept_stays_f32),
+        TEST(excluded_layers_stay_f32),
         TEST(a_linear_of_few_rows_is_measured),
         TEST(layers_above_the_bound_stay_f32),
-        TEST(what_transforms_lose_is_part_of_a_layers_error),
+        TEST(a_layers_error_includes_the_error_of_its_transform),
         TEST(wrong_examples_are_named),
         TEST(other_dtypes_are_left_alone),
         TEST(wrong_options_are_named),
-        TEST(what_is_optimized_later_is_made_of_bf16),
+        TEST(freeze_optimize_after_freeze_converts_to_bf16),
         TEST(a_network_without_known_sizes_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -375,7 +375,7 @@ static void optimize_freeze_module(void **state)
     module_release(net);
 }
 
-static void what_is_folded_is_computed_at_each_run_where_it_is_not_before(void **state)
+static void without_constant_propagation_folded_weights_are_computed_at_each_run(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx, conv_text(2, "f32", false, "var_k\" : f32[8,1,1]",
@@ -578,7 +578,7 @@ int main(void)
         TEST(linear_bn_folding),
         TEST(bn_not_broadcast_with_linear),
         TEST(optimize_freeze_module),
-        TEST(what_is_folded_is_computed_at_each_run_where_it_is_not_before),
+        TEST(without_constant_propagation_folded_weights_are_computed_at_each_run),
         TEST(remove_dropout),
         TEST(remove_feature_dropout),
         TEST(remove_detach),

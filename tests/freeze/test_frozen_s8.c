@@ -323,7 +323,7 @@ static void a_file_gives_the_same_at_other_sizes(void **state)
     module_release(net);
 }
 
-static void what_is_kept_or_above_the_bound_stays_f32(void **state)
+static void excluded_layers_and_layers_above_the_bound_stay_f32(void **state)
 {
     static const char *const kept[] = {"two.*", NULL}, *const all[] = {"*", NULL};
     context_t *ctx = fixture_context(state);
@@ -459,7 +459,7 @@ static void ranges_grow_with_the_examples(void **state)
     module_release(net);
 }
 
-static void what_is_always_zero_has_a_scale(void **state)
+static void an_input_that_is_always_zero_has_a_scale(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = network(ctx), *frozen = NULL;
@@ -597,12 +597,12 @@ int main(void)
         TEST(every_product_has_one_on_integers),
         TEST(each_calibration_agrees_with_f32),
         TEST(a_file_gives_the_same_at_other_sizes),
-        TEST(what_is_kept_or_above_the_bound_stays_f32),
+        TEST(excluded_layers_and_layers_above_the_bound_stay_f32),
         TEST(outliers_are_cut_off),
         TEST(numbers_far_from_zero_keep_their_range),
         TEST(ranges_stay_with_their_values),
         TEST(ranges_grow_with_the_examples),
-        TEST(what_is_always_zero_has_a_scale),
+        TEST(an_input_that_is_always_zero_has_a_scale),
         TEST(wrong_examples_and_options_are_named),
         TEST(other_methods_stay_f32),
         cmocka_unit_test(every_allocation_may_fail),

@@ -105,7 +105,7 @@ static void the_bound_and_numerics_decide(void **state)
 
 /* The bound allows one of two linear layers to be trimmed. When count_of optimises again, this
  * layer's error must count. */
-static void what_is_trimmed_counts_when_more_is_optimised(void **state)
+static void errors_of_trimmed_layers_count_in_later_optimisation(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = subject_net(ctx, "w=512,512 v=512,512", "%x : f32[1,512]",
@@ -291,7 +291,7 @@ static void other_instruction_sets_read_the_file(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_trimmed_counts_when_more_is_optimised),
+        TEST(errors_of_trimmed_layers_count_in_later_optimisation),
         TEST(the_bound_and_numerics_decide),
         TEST(many_rows_small_and_shared_weights_stay),
         TEST(weights_that_are_not_finite_stay),

@@ -269,7 +269,7 @@ static void fused_transposed_and_other_convolutions_count(void **state)
     }
 }
 
-static void what_folded_a_batch_norm_counts_under_its_names(void **state)
+static void parameters_of_folded_batch_norms_are_reported_by_name(void **state)
 {
     static const char *const params[] = {"running_mean", "running_var", "bias", "weight"};
     static const char *const members[] = {"mean", "variance", "bias", "scale"};
@@ -298,7 +298,7 @@ static void what_folded_a_batch_norm_counts_under_its_names(void **state)
     module_release(net);
 }
 
-static void what_is_written_stays_an_attribute(void **state)
+static void a_written_attribute_stays_an_attribute(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = module_of(ctx, "graph forward(%self : module, %x : f32[1,8,4,4]) {\n"
@@ -311,7 +311,7 @@ static void what_is_written_stays_an_attribute(void **state)
     module_release(net);
 }
 
-static void what_another_method_writes_stays_an_attribute(void **state)
+static void an_attribute_that_another_method_writes_stays(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = module_of(ctx, "graph forward(%self : module, %x : f32[1,8,4,4]) {\n"
@@ -479,9 +479,9 @@ int main(void)
         TEST(the_method_computes_what_it_did_and_later_writes_do_not_show),
         TEST(conversions_are_looked_through),
         TEST(fused_transposed_and_other_convolutions_count),
-        TEST(what_folded_a_batch_norm_counts_under_its_names),
-        TEST(what_is_written_stays_an_attribute),
-        TEST(what_another_method_writes_stays_an_attribute),
+        TEST(parameters_of_folded_batch_norms_are_reported_by_name),
+        TEST(a_written_attribute_stays_an_attribute),
+        TEST(an_attribute_that_another_method_writes_stays),
         TEST(tensors_that_lie_in_one_storage_are_frozen_one_by_one),
         TEST(other_names_and_methods_are_refused),
         TEST(a_flag_decides_every_if_that_asks_it),

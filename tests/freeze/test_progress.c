@@ -32,7 +32,7 @@ static void hear(void *user, const progress_t *progress)
     heard->last = *progress;
 }
 
-static void one_listener_hears_what_is_told(void **state)
+static void progress_reports_reach_the_one_listener(void **state)
 {
     context_t *ctx = fixture_context(state);
     heard_t first = {.n_all = 0}, second = {.n_all = 0};
@@ -90,7 +90,7 @@ static void freezing_planning_and_saving_tell_of_each_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_listener_hears_what_is_told),
+        TEST(progress_reports_reach_the_one_listener),
         TEST(freezing_planning_and_saving_tell_of_each_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,7 +124,7 @@ static void measured_times_choose_kernels_and_files_keep_them(void **state)
 }
 
 /* A file's choice of kernels is valid for one number of threads. */
-static void what_is_loaded_runs_as_the_file_says_on_as_many_threads_only(void **state)
+static void a_files_choices_hold_for_its_number_of_threads_only(void **state)
 {
     context_t *ctx = fixture_context(state);
     const int n_threads = context_threads(ctx);
@@ -208,7 +208,7 @@ static void tuning_keeps_results_and_its_time(void **state)
 
 /* Tuning makes up operands. Here are layers with two weights, and an integer quotient, which must
  * not divide by 0. */
-static void what_is_measured_gets_operands_that_it_can_run_on(void **state)
+static void tuning_makes_operands_that_nodes_can_run_on(void **state)
 {
     context_t *ctx = fixture_context(state);
     for (int is_gru = 0; is_gru < 2; is_gru++) {
@@ -276,7 +276,7 @@ static void only_what_is_clearly_faster_counts(void **state)
     }
 }
 
-static void what_cannot_be_tuned_is_told(void **state)
+static void tuning_reports_nodes_that_it_cannot_run(void **state)
 {
     context_t *ctx = fixture_context(state);
     subject_t s = subject_begin(ctx, parameters, input, body);
@@ -297,12 +297,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(measured_times_choose_kernels_and_files_keep_them),
-        TEST(what_is_loaded_runs_as_the_file_says_on_as_many_threads_only),
+        TEST(a_files_choices_hold_for_its_number_of_threads_only),
         TEST(tuning_keeps_results_and_its_time),
-        TEST(what_is_measured_gets_operands_that_it_can_run_on),
+        TEST(tuning_makes_operands_that_nodes_can_run_on),
         TEST(lines_of_other_sizes_stay),
         TEST(only_what_is_clearly_faster_counts),
-        TEST(what_cannot_be_tuned_is_told),
+        TEST(tuning_reports_nodes_that_it_cannot_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,7 +201,7 @@ static void save_with(context_t *ctx, module_t *module, const char *key, const c
     datum_release(metadata);
 }
 
-static void what_does_not_fit_changes_nothing(void **state)
+static void a_checkpoint_that_does_not_fit_changes_nothing(void **state)
 {
     context_t *ctx = fixture_context(state);
     static char before[MAX_BYTES], after[MAX_BYTES];
@@ -394,7 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_training_that_was_loaded_goes_on_with_the_same_bits),
         TEST(weights_are_plain_in_the_file_and_metadata_comes_back),
-        TEST(what_does_not_fit_changes_nothing),
+        TEST(a_checkpoint_that_does_not_fit_changes_nothing),
         TEST(names_and_types_that_do_not_fit_are_told),
         TEST(a_refused_allocation_leaves_weights_as_they_were),
         TEST(a_killed_save_leaves_a_whole_checkpoint),

@@ -330,7 +330,7 @@ static void turn_png(void)
     pictures_write_png(path_of("dog/b.png"), WIDTH, HEIGHT, some_points());
 }
 
-static void what_the_thread_cannot_read_reaches_the_caller(void **state)
+static void read_errors_of_the_thread_reach_the_caller(void **state)
 {
     context_t *ctx = fixture_context(state);
     make_pets();
@@ -399,7 +399,7 @@ int main(void)
         FOLDER_TEST(folders_without_pictures_are_refused),
         FOLDER_TEST(files_that_are_no_pictures_are_named),
         FOLDER_TEST(pictures_of_another_size_are_named),
-        FOLDER_TEST(what_the_thread_cannot_read_reaches_the_caller),
+        FOLDER_TEST(read_errors_of_the_thread_reach_the_caller),
         FOLDER_TEST(every_allocation_may_fail),
 #else
         FOLDER_TEST(a_build_without_the_libraries_says_so),

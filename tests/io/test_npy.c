@@ -48,7 +48,7 @@ static void put_npy(const char *header, const void *elements, size_t n_bytes)
     put_bytes(bytes, 10 + length + n_bytes);
 }
 
-static void what_numpy_writes_is_read(void **state)
+static void files_written_by_numpy_are_read(void **state)
 {
     /* The file that NumPy 1.24 writes: numpy.save("a.npy", numpy.array([[1, 2, 3], [4, 5, 6]],
      * "<i4")) */
@@ -272,7 +272,7 @@ static void a_refused_allocation_leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_numpy_writes_is_read),
+        TEST(files_written_by_numpy_are_read),
         TEST(every_dtype_and_rank_comes_back),
         TEST(blocked_and_strided_tensors_are_written_row_major),
         TEST(bf16_is_written_as_f32),

@@ -119,7 +119,7 @@ static void folders_that_hold_no_arrays_are_refused(void **state)
     assert_null(dict);
 }
 
-static void what_is_no_file_name_or_no_tensor_is_not_saved(void **state)
+static void invalid_names_and_other_values_are_not_saved(void **state)
 {
     context_t *ctx = fixture_context(state);
     static const char *const keys[] = {"", ".hidden", "../up", "a/b"};
@@ -168,7 +168,7 @@ int main(void)
         FOLDER_TEST(a_state_dict_goes_out_and_comes_back),
         FOLDER_TEST(names_that_are_missing_or_unknown_are_all_told),
         FOLDER_TEST(folders_that_hold_no_arrays_are_refused),
-        FOLDER_TEST(what_is_no_file_name_or_no_tensor_is_not_saved),
+        FOLDER_TEST(invalid_names_and_other_values_are_not_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -422,7 +422,7 @@ static void all_unknown_operators_are_listed_at_once(void **state)
     free(maker.nodes[4].node.domain);
 }
 
-static void what_is_wrong_with_a_node_is_said_with_its_name(void **state)
+static void errors_of_a_node_name_the_node(void **state)
 {
     context_t *ctx = fixture_context(state);
     begin_model(13, DIMS(1, 2, 3, 3));
@@ -685,7 +685,7 @@ int main(void)
         TEST(the_batch_stands_for_an_open_first_dimension),
         TEST(another_open_dimension_is_named),
         TEST(all_unknown_operators_are_listed_at_once),
-        TEST(what_is_wrong_with_a_node_is_said_with_its_name),
+        TEST(errors_of_a_node_name_the_node),
         TEST(broken_graphs_are_refused),
         TEST(elements_of_two_kinds_are_refused),
         TEST(sizes_that_lie_are_refused),

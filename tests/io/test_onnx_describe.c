@@ -77,7 +77,7 @@ static void operators_that_are_unknown_are_refused(void **state)
 }
 
 /* A shape sets a named size for all inputs. The batch applies only to sizes that no shape sets. */
-static void a_shape_goes_before_the_batch(void **state)
+static void the_option_shape_overrides_the_batch(void **state)
 {
     static const int64_t sizes[] = {-1, 3};
     context_t *ctx = fixture_context(state);
@@ -107,7 +107,7 @@ int main(void)
         TEST(open_sizes_are_named),
         TEST(a_described_model_does_not_run),
         TEST(operators_that_are_unknown_are_refused),
-        TEST(a_shape_goes_before_the_batch),
+        TEST(the_option_shape_overrides_the_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

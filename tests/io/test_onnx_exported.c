@@ -211,7 +211,7 @@ static void networks_give_what_pytorch_gives(void **state)
 }
 
 /* The sizes of past_v and past_k have the same names but come from different runs. */
-static void one_name_given_two_sizes_is_refused(void **state)
+static void two_sizes_for_one_name_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     onnx_runs_t runs;
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(networks_give_what_pytorch_gives),
-        TEST(one_name_given_two_sizes_is_refused),
+        TEST(two_sizes_for_one_name_are_refused),
     };
     if (argc > 1) only = argv[1];
     return cmocka_run_group_tests_name("onnx_exported", tests, NULL, NULL);

@@ -144,7 +144,7 @@ static status_t run_two(context_t *ctx, module_t *model, int64_t n_a, int64_t n_
     return status;
 }
 
-static void one_name_is_one_size_and_two_are_two(void **state)
+static void equal_names_have_equal_sizes_and_other_names_need_not(void **state)
 {
     context_t *ctx = fixture_context(state);
     for (int names = 1; names <= 2; names++) {
@@ -296,7 +296,7 @@ int main(void)
         TEST(other_sizes_stay_open_beside_one_that_is_fixed),
         TEST(sizes_that_the_file_fixes_stay_fixed),
         TEST(open_size_stands_for_sizes_that_no_shape_says),
-        TEST(one_name_is_one_size_and_two_are_two),
+        TEST(equal_names_have_equal_sizes_and_other_names_need_not),
         TEST(sizes_without_a_name_are_one_where_they_are_given_as_one),
         TEST(a_plan_has_no_more_nodes_where_sizes_are_open),
         TEST(a_refused_allocation_leaves_nothing_behind),

@@ -146,7 +146,7 @@ static void a_loop_lacks_what_it_needs(void **state)
     refuse(ctx, STATUS_CORRUPT, "result \"nothing\" is made by no node");
 }
 
-static void what_a_loop_carries_keeps_its_rank(void **state)
+static void carried_values_keep_their_rank(void **state)
 {
     context_t *ctx = fixture_context(state);
     begin_body(&blocks[0]);
@@ -257,7 +257,7 @@ static void a_scan_lacks_what_it_needs(void **state)
 
 /* The import supports sizes that are linear in a count of elements found at run time. The square of
  * such a count, as k of TopK, is not. */
-static void what_follows_no_size_is_refused(void **state)
+static void sizes_that_are_not_linear_in_a_count_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     begin_model(17, DIMS(64));
@@ -307,7 +307,7 @@ static void a_block_that_is_refused_may_not_be_run(void **state)
 }
 
 /* Min(count, 1) is a size of no operand, even if it may equal one. */
-static void what_is_the_same_by_chance_is_refused(void **state)
+static void sizes_that_are_equal_by_chance_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     begin_model(17, DIMS(8));
@@ -362,13 +362,13 @@ int main(void)
         TEST(a_failure_inside_says_where_it_is),
         TEST(a_block_that_is_refused_may_not_be_run),
         TEST(a_loop_lacks_what_it_needs),
-        TEST(what_a_loop_carries_keeps_its_rank),
+        TEST(carried_values_keep_their_rank),
         TEST(a_loop_that_never_ends_is_an_error),
         TEST(a_loop_without_iterations_collects_no_rows),
         TEST(rows_whose_sizes_are_not_known_are_an_error_where_there_are_none),
         TEST(a_scan_lacks_what_it_needs),
-        TEST(what_follows_no_size_is_refused),
-        TEST(what_is_the_same_by_chance_is_refused),
+        TEST(sizes_that_are_not_linear_in_a_count_are_refused),
+        TEST(sizes_that_are_equal_by_chance_are_refused),
         TEST(sizes_that_are_equal_at_the_run_are_taken),
     };
     return cmocka_run_group_tests_name("onnx_flow", tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void refuse(context_t *ctx, status_t status, const char *message)
     free(bytes);
 }
 
-static void what_is_not_supported_is_named(void **state)
+static void unsupported_quantized_nodes_are_named(void **state)
 {
     enum { U8 = 2, S8 = 3, FLOAT8E8M0 = 24, FLOAT6E2M3 = 27 };
     context_t *ctx = fixture_context(state);
@@ -450,7 +450,7 @@ static maker_node_t *begin_microsoft(int rank, const char *type, const char *inp
     return node;
 }
 
-static void what_is_wrong_with_a_node_of_microsoft_is_told(void **state)
+static void errors_of_microsofts_quantized_nodes_are_reported(void **state)
 {
     context_t *ctx = fixture_context(state);
     maker_node_t *node = begin_microsoft(4, "QLinearAveragePool", "x s z s z");
@@ -475,12 +475,12 @@ static void what_is_wrong_with_a_node_of_microsoft_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_wrong_with_a_node_of_microsoft_is_told),
+        TEST(errors_of_microsofts_quantized_nodes_are_reported),
         TEST(a_dynamically_quantised_lstm_keeps_its_weights_as_integers),
         TEST(a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0),
         TEST(integer_weights_are_packed_once),
         TEST(products_between_dequantize_and_quantize_are_of_integers_in_every_mode),
-        TEST(what_is_not_supported_is_named),
+        TEST(unsupported_quantized_nodes_are_named),
         TEST(quantised_models_give_the_integers_of_onnx_runtime_in_every_mode),
     };
     return cmocka_run_group_tests_name("onnx_quantized", tests, NULL, NULL);

@@ -137,7 +137,7 @@ static maker_node_t *begin_unpool(const int64_t *index_sizes)
     return node;
 }
 
-static void what_is_unpooled_has_a_place_for_each_index(void **state)
+static void unpooling_writes_each_element_to_its_index(void **state)
 {
     context_t *ctx = fixture_context(state);
     const int64_t small[4] = {1, 1, 4, 3};
@@ -258,7 +258,7 @@ int main(void)
         TEST(mel_bins_have_to_be_frequencies_of_the_signal),
         TEST(a_resize_says_where_it_samples),
         TEST(attention_that_contradicts_itself_is_refused),
-        TEST(what_is_unpooled_has_a_place_for_each_index),
+        TEST(unpooling_writes_each_element_to_its_index),
         TEST(an_index_behind_what_was_pooled_is_an_error),
         TEST(sizes_around_the_middle_are_checked),
         TEST(columns_have_to_be_those_of_the_image),

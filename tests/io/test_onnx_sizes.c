@@ -466,7 +466,7 @@ static void shape_of_pieces(const int64_t *sizes, int *out_rank, int64_t *out_si
 }
 
 /* H must be a multiple of 4, and then H/4 and (H+1)/4 are equal. */
-static void what_is_cut_in_equal_pieces_takes_all_sizes_that_are(void **state)
+static void a_split_in_equal_pieces_runs_at_all_divisible_sizes(void **state)
 {
     static const int64_t sizes[3][4] = {{16, 16}, {8, 20}, {12, 4}};
     begin_model(13, DIMS(-1, -1));
@@ -537,7 +537,7 @@ static void shape_of_windows(const int64_t *sizes, int *out_rank, int64_t *out_s
 
 /* Pads (24 - T % 24) % 24 elements and counts the windows of 24. The cases show at different T
  * only. */
-static void what_is_padded_to_whole_windows_is_at_each_size(void **state)
+static void padding_to_whole_windows_holds_at_each_size(void **state)
 {
     static const int64_t sizes[7][4] = {{2, 48}, {2, 100}, {1, 23}, {3, 25},
                                         {1, 71}, {2, 77},  {1, 1}};
@@ -640,9 +640,9 @@ int main(void)
         TEST(a_slice_is_cut_where_the_size_that_is_run_ends),
         TEST(an_image_of_one_row_is_resized_as_others),
         TEST(a_quotient_is_right_at_sizes_that_are_not_tried),
-        TEST(what_is_cut_in_equal_pieces_takes_all_sizes_that_are),
+        TEST(a_split_in_equal_pieces_runs_at_all_divisible_sizes),
         TEST(padding_that_depends_on_odd_sizes_follows_them),
-        TEST(what_is_padded_to_whole_windows_is_at_each_size),
+        TEST(padding_to_whole_windows_holds_at_each_size),
         TEST(the_lesser_of_two_sizes_is_one_of_them_where_it_is_always),
         TEST(the_lesser_of_two_sizes_is_found_at_each_of_them),
     };

@@ -97,7 +97,7 @@ static datum_t *make_metadata(context_t *ctx, const char *key, const char *text)
 
 /* ---- reading ---- */
 
-static void what_the_formats_own_writer_wrote_is_read(void **state)
+static void files_of_the_python_package_are_read(void **state)
 {
     static const struct {
         const char *name, *type;
@@ -431,7 +431,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
 
 /* ---- writing ---- */
 
-static void what_is_written_is_the_file_of_the_formats_own_writer(void **state)
+static void written_files_equal_those_of_the_python_package(void **state)
 {
     context_t *ctx = fixture_context(state);
     unsigned char wanted[FILE_MAX], written[FILE_MAX];
@@ -499,7 +499,7 @@ static void blocked_and_strided_tensors_are_written_plain(void **state)
     tensor_release(x);
 }
 
-static void what_no_file_can_have_is_not_written(void **state)
+static void tensors_that_no_file_can_have_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = NULL, *vast = NULL;
@@ -694,7 +694,7 @@ static void a_refused_allocation_leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_the_formats_own_writer_wrote_is_read),
+        TEST(files_of_the_python_package_are_read),
         TEST(names_and_metadata_are_listed_in_the_order_of_the_file),
         TEST(types_that_no_tensor_has_are_listed_but_refused),
         TEST(a_tensor_outlives_its_handle_and_is_a_copy),
@@ -705,10 +705,10 @@ int main(void)
         TEST(broken_headers_are_refused_with_their_reason),
         TEST(a_header_has_to_be_in_the_file),
         TEST(a_file_cut_anywhere_is_refused),
-        TEST(what_is_written_is_the_file_of_the_formats_own_writer),
+        TEST(written_files_equal_those_of_the_python_package),
         TEST(every_dtype_and_rank_comes_back),
         TEST(blocked_and_strided_tensors_are_written_plain),
-        TEST(what_no_file_can_have_is_not_written),
+        TEST(tensors_that_no_file_can_have_are_refused),
         TEST(a_header_of_more_than_the_most_is_not_written),
         TEST(a_module_goes_out_and_comes_back),
         TEST(a_file_of_another_module_changes_nothing),

@@ -475,7 +475,7 @@ static void run_specials(const sizes_t *sizes, const shape_t *shape, isa_t isa, 
 
 /* Only results whose window contains the element may change. The transforms alone would change a
  * whole tile. */
-static void what_is_not_finite_reaches_what_direct_sums_make_of_it(void **state)
+static void infinities_and_nans_give_the_results_of_direct_sums(void **state)
 {
     static const sizes_t many = {2, 3, 40, 60, 45, 1, 1, 60, 45};
     (void)state;
@@ -601,7 +601,7 @@ int main(void)
         cmocka_unit_test(sources_and_results_may_be_bf16),
         cmocka_unit_test(products_may_be_those_of_bf16),
         cmocka_unit_test(results_are_rounded_as_numbers_are),
-        cmocka_unit_test(what_is_not_finite_reaches_what_direct_sums_make_of_it),
+        cmocka_unit_test(infinities_and_nans_give_the_results_of_direct_sums),
         cmocka_unit_test(large_numbers_overflow_where_direct_sums_do),
         cmocka_unit_test(many_tiles_go_in_groups),
         cmocka_unit_test(weights_in_blocks_are_transformed_as_plain_ones),

@@ -77,7 +77,7 @@ static void every_parameter_is_marked_and_dense_takes_it_back(void **state)
     module_release(net);
 }
 
-static void what_is_skipped_stays_unmarked(void **state)
+static void skipped_modules_stay_unmarked(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make(ctx), *outer = NULL;
@@ -373,7 +373,7 @@ static void check_layouts(context_t *ctx, module_t *net, layout_t first, layout_
     tensor_release(x);
 }
 
-static void what_is_skipped_computes_dense(void **state)
+static void skipped_modules_compute_dense(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make(ctx);
@@ -444,8 +444,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_parameter_is_marked_and_dense_takes_it_back),
-        TEST(what_is_skipped_stays_unmarked),
-        TEST(what_is_skipped_computes_dense),
+        TEST(skipped_modules_stay_unmarked),
+        TEST(skipped_modules_compute_dense),
         TEST(a_skipped_layer_that_fails_leaves_the_policy),
         TEST(a_star_in_a_path_stands_for_any_text),
         TEST(a_path_that_does_not_exist_is_named_and_nothing_is_marked),

@@ -304,7 +304,7 @@ static void a_module_cannot_stand_inside_itself(void **state)
     module_release(net);
 }
 
-static void whatever_is_null_passes_on_the_first_failure(void **state)
+static void null_arguments_pass_on_the_first_failure(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = NULL;
@@ -408,7 +408,7 @@ static void a_forward_that_checks_nothing_reports_its_first_failure(void **state
     module_release(net);
 }
 
-static void what_is_not_there_is_named_with_what_is(void **state)
+static void a_missing_child_is_named_with_the_existing_ones(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx);
@@ -753,12 +753,12 @@ int main(void)
         TEST(replacing_a_member_lets_the_old_one_go),
         TEST(a_name_belongs_to_one_kind_of_member),
         TEST(a_module_cannot_stand_inside_itself),
-        TEST(whatever_is_null_passes_on_the_first_failure),
+        TEST(null_arguments_pass_on_the_first_failure),
         TEST(a_c_method_keeps_its_results_and_releases_the_rest),
         TEST(results_in_a_scope_belong_to_the_scope),
         TEST(a_result_may_be_the_input_or_a_weight),
         TEST(a_forward_that_checks_nothing_reports_its_first_failure),
-        TEST(what_is_not_there_is_named_with_what_is),
+        TEST(a_missing_child_is_named_with_the_existing_ones),
         TEST(a_long_list_of_names_is_cut),
         TEST(methods_pass_datums_and_tensors_both_ways),
         TEST(a_method_that_cannot_be_set_lets_its_state_go),

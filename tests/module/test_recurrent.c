@@ -248,7 +248,7 @@ static void layers_give_what_pytorch_gives_in_every_form(void **state)
 
 /* ---- errors ---- */
 
-static void what_no_layer_has_is_refused(void **state)
+static void attributes_that_layers_do_not_support_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = NULL;
@@ -343,7 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(layers_give_what_pytorch_gives_in_every_form),
-        TEST(what_no_layer_has_is_refused),
+        TEST(attributes_that_layers_do_not_support_are_refused),
         TEST(a_forward_names_what_does_not_fit),
         TEST(every_allocation_may_fail),
     };

@@ -40,7 +40,7 @@ static void a_method_in_c_says_nothing_of_itself(void **state)
     module_release(net);
 }
 
-static void what_was_described_is_a_copy_and_is_cloned(void **state)
+static void descriptions_are_copied_and_cloned(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx), *copy = NULL, *parent = NULL;
@@ -78,7 +78,7 @@ static void what_was_described_is_a_copy_and_is_cloned(void **state)
     module_release(parent);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void impossible_values_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx);
@@ -155,8 +155,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_method_in_c_says_nothing_of_itself),
-        TEST(what_was_described_is_a_copy_and_is_cloned),
-        TEST(what_cannot_be_is_refused),
+        TEST(descriptions_are_copied_and_cloned),
+        TEST(impossible_values_are_refused),
         TEST(the_zoo_says_what_its_networks_are_made_for),
         TEST(every_allocation_may_fail),
     };

@@ -283,7 +283,7 @@ static void names_may_differ_where_that_is_allowed_but_shapes_may_not(void **sta
     module_release(net);
 }
 
-static void one_key_of_a_tensor_with_two_is_enough(void **state)
+static void a_tensor_with_two_keys_needs_one_of_them(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make(ctx);
@@ -355,7 +355,7 @@ int main(void)
         TEST(assigned_tensors_become_the_modules),
         TEST(an_assigned_tensor_of_another_dtype_is_converted),
         TEST(names_may_differ_where_that_is_allowed_but_shapes_may_not),
-        TEST(one_key_of_a_tensor_with_two_is_enough),
+        TEST(a_tensor_with_two_keys_needs_one_of_them),
         TEST(values_are_written_into_mkldnn_parameters),
         TEST(it_survives_every_failed_allocation),
     };

@@ -102,7 +102,7 @@ static void values_that_a_query_does_not_see_do_not_reach_it(void **state)
 
 /* Only rows before the length are read; the rest of the caches is NaN. Kernel "stream" runs one
  * query, "panels" five. */
-static void nothing_after_the_length_is_read(void **state)
+static void elements_after_the_length_are_not_read(void **state)
 {
     context_t *ctx = fixture_context(state);
     for (int n = 1; n <= 5; n += 4) {
@@ -192,7 +192,7 @@ int main(void)
         TEST(heads_are_split_and_joined_without_a_copy),
         TEST(a_query_that_sees_no_key_gives_zeros),
         TEST(values_that_a_query_does_not_see_do_not_reach_it),
-        TEST(nothing_after_the_length_is_read),
+        TEST(elements_after_the_length_are_not_read),
         TEST(rows_are_added_to_a_cache),
         TEST(lengths_windows_and_caps_out_of_range_are_refused),
     };

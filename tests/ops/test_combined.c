@@ -148,7 +148,7 @@ static void dimensions_move_and_are_narrowed(void **state)
 }
 
 /* Compares with torch.nn.functional.max_unpool2d and max_unpool1d. */
-static void what_was_pooled_is_put_back(void **state)
+static void unpooling_reverses_pooling(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = from(ctx, SHAPE(1, 1, 3, 5), VALUES(1, 5, 2, 4, 3, 9, 7, 8, 6, 0, 2, 1, 4, 3, 5));
@@ -230,7 +230,7 @@ int main(void)
         TEST(tensors_are_mixed_and_multiplied),
         TEST(gates_norms_and_truths_are_those_of_torch),
         TEST(dimensions_move_and_are_narrowed),
-        TEST(what_was_pooled_is_put_back),
+        TEST(unpooling_reverses_pooling),
         TEST(what_does_not_fit_is_refused),
         TEST(a_scope_keeps_the_result_alone),
     };

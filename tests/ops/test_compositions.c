@@ -61,7 +61,7 @@ static const struct {
             {"einsum", einsum},
             {"unique", unique_values}};
 
-static void what_is_made_on_the_way_goes_once(void **state)
+static void intermediate_tensors_are_released_once(void **state)
 {
     fixture_t *fixture = *state;
     context_t *ctx = fixture->ctx;
@@ -90,6 +90,6 @@ static void what_is_made_on_the_way_goes_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(what_is_made_on_the_way_goes_once)};
+    const struct CMUnitTest tests[] = {TEST(intermediate_tensors_are_released_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,7 +189,7 @@ static void a_weight_that_is_given_is_transformed_where_that_is_asked_for_only(v
     check_choice(ctx, CONV_WINOGRAD_UP_TO_2, sizes, kernel, WEIGHT_KEPT, "winograd_2x2:", NULL);
 }
 
-static void what_it_does_not_compute_is_declined_in_words(void **state)
+static void unsupported_convolutions_are_declined_with_a_reason(void **state)
 {
     static const int64_t sizes[] = {1, 16, 20, 20}, kernel[] = {16, 16, 3, 3},
                          large[] = {16, 16, 7, 7};
@@ -313,19 +313,19 @@ static void check_errors(context_t *ctx, int64_t kernel, int64_t stride, int lea
     test_free(weight);
 }
 
-static void what_5x5_loses_is_measured(void **state)
+static void rounding_errors_of_5x5_tiles_are_measured(void **state)
 {
     static const double bounds[] = {4e-6, 4e-5};
     check_errors(fixture_context(state), 5, 1, 4, 6, bounds);
 }
 
-static void what_stride_2_loses_is_measured(void **state)
+static void rounding_errors_of_stride_2_are_measured(void **state)
 {
     static const double bounds[] = {1e-6, 4e-6};
     check_errors(fixture_context(state), 3, 2, 2, 4, bounds);
 }
 
-static void what_first_layers_lose_is_measured(void **state)
+static void rounding_errors_of_first_layers_are_measured(void **state)
 {
     static const int64_t sizes[] = {40, 3, 7, 7};
     static const double bounds[] = {4e-6, 2e-5};
@@ -368,7 +368,7 @@ static void larger_tiles_lose_more_and_it_is_measured(void **state)
 
 /* Products of bf16 pairs lose about twice as much as rounding to bf16. Products in f32 lose as much
  * as for f32 weights. */
-static void what_products_of_bf16_lose_is_measured(void **state)
+static void rounding_errors_of_bf16_products_are_measured(void **state)
 {
     static const int64_t sizes[] = {40, 64, 3, 3};
     enum { N = 40 * 64 * 9 };
@@ -403,15 +403,15 @@ int main(void)
         TEST(strides_of_2_are_taken_where_they_pay),
         TEST(first_layers_are_split_by_parity_where_that_pays),
         TEST(a_weight_that_is_given_is_transformed_where_that_is_asked_for_only),
-        TEST(what_it_does_not_compute_is_declined_in_words),
+        TEST(unsupported_convolutions_are_declined_with_a_reason),
         TEST(a_kept_weight_is_transformed_once),
         TEST(weights_that_change_are_read_in_one_format),
-        TEST(what_5x5_loses_is_measured),
-        TEST(what_stride_2_loses_is_measured),
-        TEST(what_first_layers_lose_is_measured),
+        TEST(rounding_errors_of_5x5_tiles_are_measured),
+        TEST(rounding_errors_of_stride_2_are_measured),
+        TEST(rounding_errors_of_first_layers_are_measured),
         TEST(larger_tiles_lose_more_and_it_is_measured),
         TEST(bf16_is_done_in_pairs_or_in_f32),
-        TEST(what_products_of_bf16_lose_is_measured),
+        TEST(rounding_errors_of_bf16_products_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -462,7 +462,7 @@ static void a_target_keeps_its_dtype(void **state)
     tensor_release(whole);
 }
 
-static void what_cannot_be_written_is_refused_and_stays(void **state)
+static void tensors_that_cannot_be_written_are_refused_and_unchanged(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = ramp(ctx, DTYPE_S32, 0, 2, 3), *wide = NULL, *truth = NULL, *mask = NULL;
@@ -562,7 +562,7 @@ int main(void)
         TEST(a_packed_weight_follows_what_is_written),
         TEST(a_kernel_that_may_writes_the_target),
         TEST(a_target_keeps_its_dtype),
-        TEST(what_cannot_be_written_is_refused_and_stays),
+        TEST(tensors_that_cannot_be_written_are_refused_and_unchanged),
         TEST(an_index_that_does_not_fit_is_refused),
         TEST(scopes_keep_nothing_but_results),
         TEST(every_allocation_may_fail),

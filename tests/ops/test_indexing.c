@@ -80,7 +80,7 @@ static void of_elements_that_meet_the_last_is_kept_or_all_are_reduced(void **sta
     tensor_release(src);
 }
 
-static void one_number_is_put_everywhere(void **state)
+static void a_number_is_put_at_every_index(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = floats(ctx, SHAPE(2, 3), six), *out = NULL;
@@ -186,7 +186,7 @@ static void indices_that_do_not_fit_are_refused(void **state)
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) tensor_release(made[i]);
 }
 
-static void what_is_put_has_to_fit(void **state)
+static void values_to_put_must_fit(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = floats(ctx, SHAPE(2, 3), six), *out = NULL, *src = NULL, *bools = NULL;
@@ -220,12 +220,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(negative_indices_count_from_the_end),
         TEST(of_elements_that_meet_the_last_is_kept_or_all_are_reduced),
-        TEST(one_number_is_put_everywhere),
+        TEST(a_number_is_put_at_every_index),
         TEST(extremes_keep_nan),
         TEST(small_floats_are_summed_in_f32),
         TEST(an_index_out_of_range_is_named_with_its_place),
         TEST(indices_that_do_not_fit_are_refused),
-        TEST(what_is_put_has_to_fit),
+        TEST(values_to_put_must_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

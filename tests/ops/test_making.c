@@ -72,7 +72,7 @@ static void an_eye_has_ones_on_its_diagonal(void **state)
     check(ctx, out, DTYPE_BOOL, 4, VALUES(1, 0, 0, 1));
 }
 
-static void what_is_no_range_is_refused(void **state)
+static void invalid_ranges_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *out = NULL;
@@ -97,7 +97,7 @@ int main(void)
         TEST(ranges_end_before_the_end),
         TEST(spaces_have_both_ends),
         TEST(an_eye_has_ones_on_its_diagonal),
-        TEST(what_is_no_range_is_refused),
+        TEST(invalid_ranges_are_refused),
     };
     return cmocka_run_group_tests_name("test_making", tests, NULL, NULL);
 }

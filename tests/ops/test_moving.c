@@ -98,7 +98,7 @@ static void slices_lose_the_dimension_they_are_taken_of(void **state)
     tensor_release(x);
 }
 
-static void what_is_tiled_repeats_whole_and_interleaved_slice_by_slice(void **state)
+static void tile_repeats_the_whole_tensor_and_repeat_interleave_each_slice(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = ramp(ctx, SHAPE(2, 2)), *out = NULL;
@@ -167,7 +167,7 @@ static void a_scope_keeps_the_result_alone(void **state)
     tensor_release(x);
 }
 
-static void what_cannot_be_moved_is_refused(void **state)
+static void invalid_moves_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = ramp(ctx, SHAPE(2, 3)), *y = ramp(ctx, SHAPE(3, 2)), *out = NULL;
@@ -240,7 +240,7 @@ static void a_wide_tensor_or_an_odd_one_is_refused(void **state)
     tensor_release(index);
 }
 
-static void what_cannot_be_turned_is_refused(void **state)
+static void invalid_rotations_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = ramp(ctx, SHAPE(2, 3)), *lengths = NULL, *out = NULL;
@@ -288,13 +288,13 @@ int main(void)
         TEST(tensors_are_stacked_along_a_new_dimension),
         TEST(chunks_are_equal_but_for_the_last),
         TEST(slices_lose_the_dimension_they_are_taken_of),
-        TEST(what_is_tiled_repeats_whole_and_interleaved_slice_by_slice),
+        TEST(tile_repeats_the_whole_tensor_and_repeat_interleave_each_slice),
         TEST(pixels_are_shuffled_and_back),
         TEST(a_mask_fills_and_an_index_makes_hot),
         TEST(a_scope_keeps_the_result_alone),
-        TEST(what_cannot_be_moved_is_refused),
+        TEST(invalid_moves_are_refused),
         TEST(a_wide_tensor_or_an_odd_one_is_refused),
-        TEST(what_cannot_be_turned_is_refused),
+        TEST(invalid_rotations_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

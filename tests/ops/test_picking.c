@@ -124,7 +124,7 @@ static void of_boxes_with_equal_scores_the_first_is_kept(void **state)
     tensor_release(scores);
 }
 
-static void what_cannot_be_picked_is_refused(void **state)
+static void invalid_picks_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = NULL, *mask = NULL, *flags = NULL, *boxes = NULL, *out = NULL;
@@ -186,7 +186,7 @@ int main(void)
         TEST(every_nan_is_unique_and_the_zeros_are_one),
         TEST(many_elements_are_picked_by_several_threads),
         TEST(of_boxes_with_equal_scores_the_first_is_kept),
-        TEST(what_cannot_be_picked_is_refused),
+        TEST(invalid_picks_are_refused),
         TEST(slices_without_elements_are_not_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

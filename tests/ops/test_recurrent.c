@@ -55,7 +55,7 @@ static void layers_of_the_usual_functions_run_by_a_kernel_of_our_own(void **stat
     check_kernel(ctx, "gru", DTYPE_F32, false, &attrs, "sequence", "");
 }
 
-static void what_it_has_not_runs_on_onednn(void **state)
+static void calls_that_it_does_not_support_run_on_onednn(void **state)
 {
     context_t *ctx = fixture_context(state);
     recurrent_attrs_t attrs = {.reset_before = true};
@@ -149,7 +149,7 @@ static void a_marked_weight_is_packed_once_for_sequences_of_any_length(void **st
 
 /* ---- errors ---- */
 
-static void what_does_not_fit_is_named(void **state)
+static void operands_that_do_not_fit_are_named(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *y = NULL, *h = NULL, *c = NULL, *wrong = NULL, *flat = NULL, *whole = NULL;
@@ -242,10 +242,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(layers_of_the_usual_functions_run_by_a_kernel_of_our_own),
-        TEST(what_it_has_not_runs_on_onednn),
+        TEST(calls_that_it_does_not_support_run_on_onednn),
         TEST(other_layers_run_by_loops_of_our_own),
         TEST(a_marked_weight_is_packed_once_for_sequences_of_any_length),
-        TEST(what_does_not_fit_is_named),
+        TEST(operands_that_do_not_fit_are_named),
         TEST(a_length_that_is_out_of_range_is_named),
         TEST(every_allocation_may_fail),
     };

@@ -73,7 +73,7 @@ static void nearest_multiplies_by_a_factor_in_f32_as_pytorch(void **state)
     }
 }
 
-static void what_cannot_be_resized_is_refused(void **state)
+static void invalid_resizes_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = make(ctx, 2, (int64_t[]){2, 3}), *whole = NULL, *out = NULL;
@@ -113,7 +113,7 @@ int main(void)
         TEST(the_last_dimensions_of_any_rank_are_resized),
         TEST(a_scale_counts_where_it_gives_no_whole_size),
         TEST(nearest_multiplies_by_a_factor_in_f32_as_pytorch),
-        TEST(what_cannot_be_resized_is_refused),
+        TEST(invalid_resizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

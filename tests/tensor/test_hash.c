@@ -65,7 +65,7 @@ static void fill_and_empty(context_t *ctx, uint64_t (*hash)(int number))
     hash_clear(ctx, &table);
 }
 
-static void what_was_put_in_is_found_until_it_is_removed(void **state)
+static void entries_are_found_until_they_are_removed(void **state)
 {
     context_t *ctx = fixture_context(state);
     fill_and_empty(ctx, spread);
@@ -128,7 +128,7 @@ static void every_failing_allocation_is_a_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_was_put_in_is_found_until_it_is_removed),
+        TEST(entries_are_found_until_they_are_removed),
         TEST(items_of_one_hash_are_told_apart_by_their_keys),
         TEST(an_empty_table_has_nothing_and_removes_nothing),
         TEST(without_a_comparison_equal_hashes_are_equal_keys),

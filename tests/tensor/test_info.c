@@ -158,7 +158,7 @@ static void formats_with_the_same_bytes_are_equal(void **state)
     check_equal(&a, &b, true);
 }
 
-static void what_is_absent_equals_only_what_is_absent(void **state)
+static void an_absent_tensor_equals_only_an_absent_one(void **state)
 {
     (void)state;
     tensor_info_t none = {0}, other_none = {.rank = 1, .sizes = {3}};
@@ -177,7 +177,7 @@ int main(void)
         TEST(contiguous_is_row_major_but_for_sizes_of_one),
         TEST(infos_are_equal_in_type_sizes_layout_and_bytes),
         TEST(formats_with_the_same_bytes_are_equal),
-        cmocka_unit_test(what_is_absent_equals_only_what_is_absent),
+        cmocka_unit_test(an_absent_tensor_equals_only_an_absent_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void a_scope_releases_what_was_made_in_it(void **state)
     assert_int_equal(n_live(state), before);
 }
 
-static void what_is_kept_belongs_to_the_caller(void **state)
+static void kept_tensors_belong_to_the_caller(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = NULL, *y = NULL, *z = NULL;
@@ -310,7 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_scope_releases_what_was_made_in_it),
-        TEST(what_is_kept_belongs_to_the_caller),
+        TEST(kept_tensors_belong_to_the_caller),
         TEST(a_tensor_given_out_twice_is_kept_once_at_a_time),
         TEST(scopes_nest_and_an_inner_one_can_keep_from_an_outer),
         TEST(the_end_tells_the_first_failure_since_the_beginning),

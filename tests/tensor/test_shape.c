@@ -40,7 +40,7 @@ static void a_product_refuses_overflow_and_negatives(void **state)
     assert_int_equal(product, INT64_C(1) << 62);
 }
 
-static void what_cannot_be_a_tensor_is_refused_with_the_rule(void **state)
+static void impossible_tensors_are_refused_with_the_rule(void **state)
 {
     context_t *ctx = fixture_context(state);
     int64_t ones[TENSOR_MAX_RANK + 1];
@@ -193,7 +193,7 @@ int main(void)
         cmocka_unit_test(numel_is_the_product_unless_it_does_not_fit),
         cmocka_unit_test(an_empty_shape_has_no_elements_however_large_its_other_sizes),
         cmocka_unit_test(a_product_refuses_overflow_and_negatives),
-        TEST(what_cannot_be_a_tensor_is_refused_with_the_rule),
+        TEST(impossible_tensors_are_refused_with_the_rule),
         TEST(sizes_that_are_missing_are_named),
         cmocka_unit_test(strides_are_row_major_and_empty_sizes_count_as_one),
         cmocka_unit_test(shapes_are_equal_in_rank_and_sizes),

@@ -340,7 +340,7 @@ static void exchanged_files_are_found(void **state)
 }
 
 /* With another secret all names change, so old files are not found, and new ones are made. */
-static void a_damaged_secret_costs_the_files(void **state)
+static void a_damaged_secret_makes_stored_files_unusable(void **state)
 {
     new_folder();
     char path[PATH_MAX + 16];
@@ -779,7 +779,7 @@ int main(void)
         TEST(damage_is_found),
         TEST(other_lengths_are_found),
         TEST(exchanged_files_are_found),
-        TEST(a_damaged_secret_costs_the_files),
+        TEST(a_damaged_secret_makes_stored_files_unusable),
         TEST(a_weight_that_changes_is_not_stored_wrong),
         TEST(files_of_others_stay),
         TEST(unfit_folders_are_not_used),

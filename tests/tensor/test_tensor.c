@@ -148,7 +148,7 @@ static void rand_stays_below_1_in_every_floating_type(void **state)
                 "tensor_rand: dtype s32");
 }
 
-static void what_is_no_dtype_is_refused_by_all_that_make_tensors(void **state)
+static void invalid_dtypes_are_refused_by_all_constructors(void **state)
 {
     context_t *ctx = fixture_context(state);
     const int wrong[] = {DTYPE_NONE, DTYPE_COUNT, 4096, -1};
@@ -409,7 +409,7 @@ static status_t make_all(context_t *ctx)
 }
 
 /* Sizes matter, because a small tensor's bytes are in one block with its handle. */
-static void who_else_has_a_tensor_is_known(void **state)
+static void the_number_of_owners_of_a_tensor_is_known(void **state)
 {
     context_t *ctx = fixture_context(state);
     float memory[4] = {0};
@@ -452,7 +452,7 @@ int main(void)
         TEST(random_tensors_repeat_with_the_seed),
         TEST(randn_has_the_moments_of_a_standard_normal),
         TEST(rand_stays_below_1_in_every_floating_type),
-        TEST(what_is_no_dtype_is_refused_by_all_that_make_tensors),
+        TEST(invalid_dtypes_are_refused_by_all_constructors),
         TEST(arange_counts_exactly),
         TEST(from_copies_the_elements),
         TEST(numbers_are_marked_for_promotion),
@@ -465,7 +465,7 @@ int main(void)
         TEST(a_tensor_may_outlive_its_context),
         TEST(the_texts_of_eight_tensors_live_side_by_side),
         TEST(writes_to_a_borrowed_tensor_reach_its_memory_and_no_snapshot),
-        TEST(who_else_has_a_tensor_is_known),
+        TEST(the_number_of_owners_of_a_tensor_is_known),
         TEST(making_survives_every_refused_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

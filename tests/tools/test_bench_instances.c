@@ -143,7 +143,7 @@ static void auto_tries_every_divisor_of_the_cores(void **state)
     assert_true(value_of("\"best\":", "speedup") >= 1.0);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void impossible_values_are_refused(void **state)
 {
     (void)state;
     check_refused("bench zoo:resnet18 --instances 0",
@@ -212,7 +212,7 @@ int main(void)
         cmocka_unit_test(two_instances_run_at_once_on_cores_of_their_own),
         cmocka_unit_test(instances_share_their_weights),
         cmocka_unit_test(auto_tries_every_divisor_of_the_cores),
-        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(impossible_values_are_refused),
         cmocka_unit_test(a_model_that_fails_is_told_of),
         cmocka_unit_test(tables_fit_a_terminal_and_nothing_stays),
     };

@@ -618,7 +618,7 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
 
 /* A limit for the size of files (in blocks of 512 bytes) simulates a full disk: writing fails,
  * too. */
-static void what_cannot_be_saved_leaves_nothing_behind(void **state)
+static void a_failed_save_leaves_no_file(void **state)
 {
     (void)state;
     char line[256];
@@ -766,7 +766,7 @@ int main(void)
         cmocka_unit_test(graphs_are_printed_before_and_after_passes),
         cmocka_unit_test(a_picture_is_drawn_where_graphviz_is),
         cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
-        cmocka_unit_test(what_cannot_be_saved_leaves_nothing_behind),
+        cmocka_unit_test(a_failed_save_leaves_no_file),
         cmocka_unit_test(a_frozen_onnx_model_keeps_its_names),
 #ifdef TESSERA_HAVE_ONNX
         cmocka_unit_test(every_pass_can_be_skipped_and_dumped_after),

@@ -226,7 +226,7 @@ static void models_that_random_values_break_are_frozen(void **state)
 #define NETWORK "zoo:squeezenet1_1"
 #define IMAGE NETWORK " --input x=image.npy"
 
-static void what_is_measured_on_values_needs_them(void **state)
+static void options_that_measure_on_values_need_values(void **state)
 {
     context_t *ctx = fixture_context(state);
     char path[256];
@@ -584,7 +584,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(models_that_random_values_break_are_frozen),
-        TEST(what_is_measured_on_values_needs_them),
+        TEST(options_that_measure_on_values_need_values),
         TEST(a_file_has_a_graph_for_each_shape_that_needs_one),
         TEST(graphs_of_one_model_are_added),
         TEST(every_allocation_of_an_addition_may_fail),

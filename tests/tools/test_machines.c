@@ -150,7 +150,7 @@ static void another_version_of_onednn_gets_right_answers(void **state)
 
 /* If 8-bit convolutions run in f32, each start converts their weights, which no file stores. So the
  * command must not advise to append. */
-static void what_no_file_keeps_is_not_told(void **state)
+static void conversions_that_no_file_stores_are_not_reported(void **state)
 {
     (void)state;
     check_run("", OURS,
@@ -163,7 +163,7 @@ static void what_no_file_keeps_is_not_told(void **state)
 
 #endif
 
-static void what_cannot_be_added_is_said(void **state)
+static void append_reports_what_it_cannot_add(void **state)
 {
     (void)state;
     assert_int_equal(run("", OURS, "append zoo:resnet18 --isa AVX2"), 2);
@@ -183,9 +183,9 @@ int main(void)
         cmocka_unit_test(older_instruction_sets_get_right_answers_and_no_reference),
         cmocka_unit_test(another_number_of_threads_gets_right_answers),
         cmocka_unit_test(another_version_of_onednn_gets_right_answers),
-        cmocka_unit_test(what_cannot_be_added_is_said),
+        cmocka_unit_test(append_reports_what_it_cannot_add),
 #ifdef TESSERA_HAVE_ONNX
-        cmocka_unit_test(what_no_file_keeps_is_not_told),
+        cmocka_unit_test(conversions_that_no_file_stores_are_not_reported),
 #endif
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);

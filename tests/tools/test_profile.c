@@ -358,7 +358,7 @@ static void names_in_a_model_are_no_html(void **state)
 
 /* ---- errors ---- */
 
-static void what_is_wrong_is_told(void **state)
+static void wrong_arguments_are_reported(void **state)
 {
     (void)state;
     check("profile " MODEL " --mode quick", 2, "err", "--mode quick, must be dense, nhwc");
@@ -383,7 +383,7 @@ int main(void)
 #ifdef TESSERA_HAVE_ONNX
         cmocka_unit_test(names_in_a_model_are_no_html),
 #endif
-        cmocka_unit_test(what_is_wrong_is_told),
+        cmocka_unit_test(wrong_arguments_are_reported),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

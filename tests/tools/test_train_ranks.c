@@ -146,7 +146,7 @@ static void two_processes_have_the_losses_of_one(void **state)
     assert_true(together[1] < 1.001 * alone[1] && together[1] > 0.999 * alone[1]);
 }
 
-static void what_is_wrong_ends_all(void **state)
+static void an_error_of_one_rank_ends_all(void **state)
 {
     (void)state;
     check(TRAIN "--steps 1 --bf16-gradients", 1, "--bf16-gradients needs several processes");
@@ -254,7 +254,7 @@ static double kill_rank(int number, int rank)
     return now();
 }
 
-static void where_one_is_killed_the_other_ends(void **state)
+static void if_one_rank_is_killed_the_other_ends(void **state)
 {
     context_t *ctx = fixture_context(state);
     for (int first = 0; first < N_KILLS; first += N_AT_ONCE) {
@@ -292,8 +292,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_processes_have_the_losses_of_one),
-        cmocka_unit_test(what_is_wrong_ends_all),
-        TEST(where_one_is_killed_the_other_ends),
+        cmocka_unit_test(an_error_of_one_rank_ends_all),
+        TEST(if_one_rank_is_killed_the_other_ends),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

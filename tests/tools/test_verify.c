@@ -255,7 +255,7 @@ static void a_value_that_is_overwritten_before_a_view_of_it_is_read_is_seen(void
 #endif
 }
 
-static void whatever_runs_is_right_when_nobody_spoils_it(void **state)
+static void verification_passes_in_every_mode(void **state)
 {
     (void)state;
     for (int mode = MODE_MKLDNN; mode < MODE_COUNT; mode++) {
@@ -281,7 +281,7 @@ int main(void)
         cmocka_unit_test(an_element_of_a_slice_that_is_overwritten_is_seen),
         cmocka_unit_test(a_result_that_is_overwritten_before_it_is_made_dense_is_seen),
         cmocka_unit_test(a_value_that_is_overwritten_before_a_view_of_it_is_read_is_seen),
-        cmocka_unit_test(whatever_runs_is_right_when_nobody_spoils_it),
+        cmocka_unit_test(verification_passes_in_every_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

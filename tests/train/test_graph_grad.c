@@ -104,7 +104,7 @@ static void a_loss_in_f64_has_gradients_in_f64(void **state)
     graph_release(graph);
 }
 
-static void what_gradients_cannot_pass_is_named(void **state)
+static void operators_without_gradient_are_named(void **state)
 {
     context_t *ctx = fixture_context(state);
     graph_t *grads = NULL, *graph = NULL;
@@ -159,7 +159,7 @@ static void what_gradients_cannot_pass_is_named(void **state)
 
 /* A gradient rule must not use sizes that are not known, and a value whose dtype is not known must
  * not be taken for a constant. */
-static void what_is_not_known_has_no_gradient(void **state)
+static void unknown_values_have_no_gradient(void **state)
 {
     context_t *ctx = fixture_context(state);
     int at = 7;
@@ -212,7 +212,7 @@ static status_t differentiate(context_t *ctx)
     return status;
 }
 
-static void nothing_leaks_when_memory_ends(void **state)
+static void nothing_leaks_when_allocations_fail(void **state)
 {
     (void)state;
     check_every_allocation(differentiate);
@@ -223,9 +223,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(gradients_follow_the_results),
         TEST(a_loss_in_f64_has_gradients_in_f64),
-        TEST(what_gradients_cannot_pass_is_named),
-        TEST(what_is_not_known_has_no_gradient),
-        cmocka_unit_test(nothing_leaks_when_memory_ends),
+        TEST(operators_without_gradient_are_named),
+        TEST(unknown_values_have_no_gradient),
+        cmocka_unit_test(nothing_leaks_when_allocations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

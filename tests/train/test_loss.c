@@ -317,7 +317,7 @@ static status_t scenario(context_t *ctx)
     return status;
 }
 
-static void nothing_leaks_when_memory_ends(void **state)
+static void nothing_leaks_when_allocations_fail(void **state)
 {
     (void)state;
     check_every_allocation(scenario);
@@ -332,7 +332,7 @@ int main(void)
         TEST(classes_weights_have_no_gradient),
         TEST(large_scores_neither_overflow_nor_lose_the_loss),
         TEST(a_mean_over_ignored_rows_alone_is_no_number),
-        TEST(nothing_leaks_when_memory_ends),
+        TEST(nothing_leaks_when_allocations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -370,7 +370,7 @@ static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
     context_destroy(ctx);
 }
 
-static void what_the_system_refuses_is_told(void **state)
+static void failures_of_the_system_are_reported(void **state)
 {
     context_t *ctx = fixture_context(state);
     group_t group = {.lock = -1};
@@ -405,7 +405,7 @@ static int run_rank_tests(void)
         TEST(numbers_are_summed_over_the_ranks),
         TEST(empty_batches_of_all_ranks_move_no_weight),
         cmocka_unit_test(gradients_of_a_plan_lie_where_those_before_lay),
-        TEST(what_the_system_refuses_is_told),
+        TEST(failures_of_the_system_are_reported),
     };
     const struct CMUnitTest after[] = {TEST(mpi_is_begun_once)};
     /* initialised here, because ranks join several times and MPI can start only once */

@@ -165,7 +165,7 @@ static void layers_of_both_directions_pass_pytorchs_gradients(void **state)
     }
 }
 
-static void what_gradients_do_not_pass_is_refused(void **state)
+static void calls_without_gradient_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     const tensor_info_t none = {.dtype = DTYPE_NONE};
@@ -189,7 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(layers_of_both_directions_pass_pytorchs_gradients),
-        TEST(what_gradients_do_not_pass_is_refused),
+        TEST(calls_without_gradient_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static graph_t *parse(context_t *ctx, const char *text)
     return graph;
 }
 
-static void what_is_watched_late_is_refused(void **state)
+static void watching_a_tensor_after_its_use_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = number(ctx, 2.0f), *late = number(ctx, 3.0f), *y = NULL;
@@ -198,7 +198,7 @@ int main(void)
         TEST(every_operator_has_a_rule_or_none_on_purpose),
         TEST(an_operator_of_a_users_passes_gradients_by_its_own_rule),
         TEST(a_rule_that_fails_says_why_and_changes_no_gradient),
-        TEST(what_is_watched_late_is_refused),
+        TEST(watching_a_tensor_after_its_use_is_refused),
         TEST(a_tape_passes_gradients_in_its_own_context_only),
         TEST(graph_grad_refuses_what_is_not_in_the_graph),
     };

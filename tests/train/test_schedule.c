@@ -58,7 +58,7 @@ static void check_cycle(const char *words, const one_cycle_options_t *options)
     check_number(words, 100, schedule_one_cycle(options, 100), rate);
 }
 
-static void one_cycle_is_that_of_pytorch(void **state)
+static void one_cycle_schedules_equal_pytorchs(void **state)
 {
     (void)state;
     one_cycle_options_t options = one_cycle_options(0.5, 20);
@@ -128,7 +128,7 @@ static void the_norm_does_not_depend_on_the_number_of_threads(void **state)
     }
 }
 
-static void what_has_the_same_bytes_is_multiplied_once(void **state)
+static void tensors_that_share_bytes_are_scaled_once(void **state)
 {
     context_t *ctx = fixture_context(state);
     const int64_t n = 4, strides[] = {2}, spread[] = {0};
@@ -237,7 +237,7 @@ static void a_norm_that_is_no_number_leaves_padded_lanes_zero(void **state)
     tensor_release(gradient);
 }
 
-static void what_cannot_be_clipped_is_refused(void **state)
+static void invalid_clipping_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *index = NULL;
@@ -254,14 +254,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(learning_rates_are_those_of_pytorch),
-        TEST(one_cycle_is_that_of_pytorch),
+        TEST(one_cycle_schedules_equal_pytorchs),
         TEST(gradients_are_clipped_as_pytorch_does),
         TEST(the_norm_does_not_depend_on_the_number_of_threads),
-        TEST(what_has_the_same_bytes_is_multiplied_once),
+        TEST(tensors_that_share_bytes_are_scaled_once),
         TEST(elements_that_windows_share_are_multiplied_once),
         TEST(slices_between_each_other_are_clipped_each),
         TEST(a_norm_that_is_no_number_leaves_padded_lanes_zero),
-        TEST(what_cannot_be_clipped_is_refused),
+        TEST(invalid_clipping_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void the_callers_gradient_is_not_given_away(void **state)
     tensor_release(grad);
 }
 
-static void what_runs_in_a_pause_is_constant(void **state)
+static void results_computed_in_a_pause_are_constant(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = vector(ctx, 1, FLOATS(3)), *square = NULL, *y = NULL;
@@ -167,7 +167,7 @@ static void in_place_the_target_becomes_the_result(void **state)
     tensor_release(two);
 }
 
-static void what_a_rule_reads_may_not_be_written_before(void **state)
+static void tensors_that_a_rule_reads_must_not_be_overwritten(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = vector(ctx, 1, FLOATS(3)), *w = vector(ctx, 1, FLOATS(2)), *y = NULL;
@@ -202,7 +202,7 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
 }
 
 /* y = x * w has a gradient and u does not. Then y is added to ends[0], a view of half of u. */
-static void what_a_call_wrote_through_a_view_is_no_constant(void **state)
+static void tensors_written_through_a_view_are_not_constant(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = vector(ctx, 2, FLOATS(3, 4)), *w = vector(ctx, 2, FLOATS(2, 2));
@@ -234,7 +234,7 @@ static void what_a_call_wrote_through_a_view_is_no_constant(void **state)
     tensor_release(z);
 }
 
-static void what_is_watched_is_not_written_through_a_view(void **state)
+static void watched_tensors_are_not_written_through_a_view(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = vector(ctx, 4, FLOATS(3, 4, 5, 6)), *one = vector(ctx, 2, FLOATS(1, 1));
@@ -327,7 +327,7 @@ static void tapes_of_one_context_do_not_disturb_each_other(void **state)
     tensor_release(z);
 }
 
-static void what_runs_in_a_plan_is_refused(void **state)
+static void recording_inside_a_plan_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = vector(ctx, 1, FLOATS(3)), *y = NULL;
@@ -487,7 +487,7 @@ static status_t two_passes(context_t *ctx)
     return status;
 }
 
-static void nothing_leaks_when_memory_ends(void **state)
+static void nothing_leaks_when_allocations_fail(void **state)
 {
     (void)state;
     check_every_allocation(two_passes);
@@ -499,19 +499,19 @@ int main(void)
         TEST(a_product_rule_reaches_both_factors),
         TEST(uses_and_calls_add_up_until_gradients_are_zeroed),
         TEST(the_callers_gradient_is_not_given_away),
-        TEST(what_runs_in_a_pause_is_constant),
+        TEST(results_computed_in_a_pause_are_constant),
         TEST(blocked_tensors_get_gradients),
         TEST(in_place_the_target_becomes_the_result),
-        TEST(what_a_rule_reads_may_not_be_written_before),
-        TEST(what_a_call_wrote_through_a_view_is_no_constant),
-        TEST(what_is_watched_is_not_written_through_a_view),
+        TEST(tensors_that_a_rule_reads_must_not_be_overwritten),
+        TEST(tensors_written_through_a_view_are_not_constant),
+        TEST(watched_tensors_are_not_written_through_a_view),
         TEST(an_output_that_was_written_has_no_gradient_to_pass),
         TEST(tapes_of_one_context_do_not_disturb_each_other),
-        TEST(what_runs_in_a_plan_is_refused),
+        TEST(recording_inside_a_plan_is_refused),
         TEST(a_result_is_not_rounded_into_another_dtype),
         TEST(wrong_arguments_are_refused),
         TEST(tapes_of_two_threads_may_watch_one_tensor),
-        cmocka_unit_test(nothing_leaks_when_memory_ends),
+        cmocka_unit_test(nothing_leaks_when_allocations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -601,7 +601,7 @@ static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
     context_destroy(ctx);
 }
 
-static void nothing_leaks_when_memory_ends(void **state)
+static void nothing_leaks_when_allocations_fail(void **state)
 {
     (void)state;
     check_allocations_by_turns(step_eagerly);
@@ -625,7 +625,7 @@ int main(void)
         TEST(layout_and_threads_may_change_between_steps),
         TEST(wrong_arguments_are_refused),
         cmocka_unit_test(gradients_of_a_plan_lie_where_those_before_lay),
-        cmocka_unit_test(nothing_leaks_when_memory_ends),
+        cmocka_unit_test(nothing_leaks_when_allocations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

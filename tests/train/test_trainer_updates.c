@@ -156,7 +156,7 @@ static void updates_in_a_plan_are_those_behind_it(void **state)
     }
 }
 
-static void what_needs_all_gradients_is_updated_behind_the_plan(void **state)
+static void updates_that_need_all_gradients_run_after_the_plan(void **state)
 {
     context_t *ctx = fixture_context(state);
     double losses[5];
@@ -422,7 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(updates_in_a_plan_are_those_behind_it),
-        TEST(what_needs_all_gradients_is_updated_behind_the_plan),
+        TEST(updates_that_need_all_gradients_run_after_the_plan),
         TEST(a_layer_that_stands_twice_is_updated_once),
         TEST(gradients_made_of_other_parameters_have_those_before_the_step),
         cmocka_unit_test(gradients_take_the_memory_of_one),

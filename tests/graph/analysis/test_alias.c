@@ -146,7 +146,7 @@ static void an_attribute_is_known_by_its_path(void **state)
                 "[2]: attribute version; set by setattr(%self, 2) name=\"version\"\n");
 }
 
-static void what_an_attribute_keeps_may_be_written_elsewhere(void **state)
+static void values_stored_in_attributes_may_be_written_elsewhere(void **state)
 {
     (void)state;
     check_table("%self : module, %x : f32[2]",
@@ -217,7 +217,7 @@ static void a_module_from_a_branch_may_be_any(void **state)
                 "[1] %u: attribute b.u\n");
 }
 
-static void what_has_no_type_may_be_anything(void **state)
+static void a_value_without_type_may_be_a_tensor_or_hold_tensors(void **state)
 {
     (void)state;
     check_table("%x",
@@ -304,11 +304,11 @@ int main(void)
         TABLE_TEST(items_of_tuples_and_dicts_are_found_by_unpack_and_index),
         TABLE_TEST(branches_and_loops_carry_what_goes_in),
         TABLE_TEST(an_attribute_is_known_by_its_path),
-        TABLE_TEST(what_an_attribute_keeps_may_be_written_elsewhere),
+        TABLE_TEST(values_stored_in_attributes_may_be_written_elsewhere),
         TABLE_TEST(a_call_may_write_and_keep_what_it_is_given),
         TABLE_TEST(inputs_may_share_bytes_when_one_is_written),
         TABLE_TEST(a_module_from_a_branch_may_be_any),
-        TABLE_TEST(what_has_no_type_may_be_anything),
+        TABLE_TEST(a_value_without_type_may_be_a_tensor_or_hold_tensors),
         TABLE_TEST(a_container_may_hold_itself),
         TABLE_TEST(constants_of_one_storage_share_it),
         TABLE_TEST(every_allocation_may_fail),

@@ -204,7 +204,7 @@ static int64_t thirtieth(int64_t h, int64_t w)
     return (h + 29) / 30;
 }
 
-static void what_has_no_such_form_is_not_found(void **state)
+static void values_that_no_expression_fits_give_none(void **state)
 {
     (void)state;
     sampled_t sampled;
@@ -412,7 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_size_padded_or_cut_is_found_without_a_pool),
         TEST(products_and_sums_are_found_of_sizes_inside),
-        TEST(what_has_no_such_form_is_not_found),
+        TEST(values_that_no_expression_fits_give_none),
         TEST(one_of_several_quotients_is_not_taken),
         TEST(stairs_at_random_are_found_or_refused),
         TEST(sums_that_are_too_long_leave_the_expression_as_it_is),

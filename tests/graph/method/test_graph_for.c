@@ -113,7 +113,7 @@ static void a_number_that_cannot_be_computed_is_no_failure_of_the_scope(void **s
     module_release(net);
 }
 
-static void what_is_shown_runs(void **state)
+static void the_shown_graph_runs(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = net_residual(ctx), *shown = NULL;
@@ -232,7 +232,7 @@ int main(void)
         TEST(a_plan_method_is_shown_as_its_plan_has_it),
         TEST(numbers_are_computed_once_for_all),
         TEST(a_number_that_cannot_be_computed_is_no_failure_of_the_scope),
-        TEST(what_is_shown_runs),
+        TEST(the_shown_graph_runs),
         TEST(a_marked_weight_is_packed_once_by_the_transition_before_its_reader),
         TEST(other_inputs_and_methods_are_named),
         cmocka_unit_test(every_failing_allocation_is_a_status),

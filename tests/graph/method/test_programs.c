@@ -170,7 +170,7 @@ static void other_begin(other_t *other, module_t *net, int64_t n)
 
 /* ---- tests ---- */
 
-static void others_run_and_compile_while_one_compiles(void **state)
+static void other_threads_run_and_compile_while_one_compiles(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx);
@@ -214,7 +214,7 @@ static void the_second_who_wants_the_same_sizes_waits(void **state)
 
 /* The first thread fails to allocate. The second one, which waited for it, must compile and
  * succeed. */
-static void who_waited_for_one_that_failed_compiles_himself(void **state)
+static void a_thread_that_waited_for_a_failed_compilation_compiles_itself(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx);
@@ -235,7 +235,7 @@ static void who_waited_for_one_that_failed_compiles_himself(void **state)
 
 /* The method keeps one program. The program that is being compiled must stay, and the other one is
  * removed. */
-static void what_is_being_compiled_is_not_evicted(void **state)
+static void a_program_is_not_evicted_while_it_is_compiled(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx);
@@ -393,10 +393,10 @@ static void sizes_near_those_that_were_searched_for_take_what_was_chosen(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(others_run_and_compile_while_one_compiles),
+        TEST(other_threads_run_and_compile_while_one_compiles),
         TEST(the_second_who_wants_the_same_sizes_waits),
-        TEST(who_waited_for_one_that_failed_compiles_himself),
-        TEST(what_is_being_compiled_is_not_evicted),
+        TEST(a_thread_that_waited_for_a_failed_compilation_compiles_itself),
+        TEST(a_program_is_not_evicted_while_it_is_compiled),
         TEST(the_last_two_sizes_stay_whatever_bytes_there_are),
         TEST(plans_beyond_the_last_two_stay_within_their_bytes),
         TEST(a_plan_that_is_run_by_another_thread_may_be_evicted),

@@ -127,7 +127,7 @@ static void names_of_a_models_file_come_before_those_of_the_graph(void **state)
     module_release(net);
 }
 
-static void what_is_not_said_is_not_guessed(void **state)
+static void unknown_ranks_and_types_stay_unknown(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = define(ctx, "graph forward(%self : module, %x : tensor, %n : int, "
@@ -202,7 +202,7 @@ int main(void)
         TEST(sizes_are_the_same_parsed_frozen_and_loaded),
         TEST(a_traced_method_knows_what_tracing_found),
         TEST(names_of_a_models_file_come_before_those_of_the_graph),
-        TEST(what_is_not_said_is_not_guessed),
+        TEST(unknown_ranks_and_types_stay_unknown),
         TEST(a_method_says_before_a_call_what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,7 +193,7 @@ static status_t grown_again(context_t *ctx, module_t *self, int n_in, const tens
     return op_add(ctx, whole, in[0], out);
 }
 
-static void what_division_has_cut_is_padded_again_at_every_size(void **state)
+static void padding_after_a_division_is_right_at_every_size(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *eager = NULL, *graph = traced(ctx, grown_again, 6, &eager);
@@ -541,7 +541,7 @@ static void a_method_for_fixed_sizes_is_inlined_where_these_are_given(void **sta
 
 /* `pair` needs two inputs of equal sizes. x and its first row are so only for N = 1, and passes
  * must not assume that N is 1. */
-static void what_a_call_inside_a_call_refuses_is_refused_when_frozen(void **state)
+static void sizes_refused_by_an_inner_call_are_refused_when_frozen(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *module = NULL, *frozen = NULL;
@@ -621,7 +621,7 @@ int main(void)
         TEST(a_number_that_is_a_size_is_that_of_the_run),
         TEST(a_slice_by_half_a_size_holds_for_every_batch),
         TEST(windows_that_rows_are_padded_to_hold_for_every_number_of_rows),
-        TEST(what_division_has_cut_is_padded_again_at_every_size),
+        TEST(padding_after_a_division_is_right_at_every_size),
         TEST(a_branch_on_a_size_keeps_the_graph_to_its_sizes),
         TEST(a_number_that_follows_a_size_in_no_known_way_is_refused_at_others),
         TEST(sizes_that_the_method_refuses_are_refused_after_tracing),
@@ -634,7 +634,7 @@ int main(void)
         TEST(a_method_for_fixed_sizes_stays_a_call_where_sizes_are_not_known),
         TEST(a_method_for_fixed_sizes_stays_a_call_where_a_size_may_be_any),
         TEST(a_method_for_fixed_sizes_is_inlined_where_these_are_given),
-        TEST(what_a_call_inside_a_call_refuses_is_refused_when_frozen),
+        TEST(sizes_refused_by_an_inner_call_are_refused_when_frozen),
         TEST(a_sized_integer_that_an_attribute_lacks_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

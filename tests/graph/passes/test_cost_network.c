@@ -148,7 +148,7 @@ static void long_chains_with_skips_are_exact(void **state)
 }
 
 /* So many variables share fans that tables for eliminating them would be too large. */
-static void what_is_too_dense_has_a_bound_below_the_choice(void **state)
+static void too_dense_problems_have_a_lower_bound(void **state)
 {
     context_t *ctx = fixture_context(state);
     made_t made;
@@ -188,7 +188,7 @@ static void a_form_that_many_want_is_converted_to_once(void **state)
     assert_float_equal(certificate.lower_bound, 100.0, 0);
 }
 
-static void nothing_to_choose_costs_nothing(void **state)
+static void a_problem_without_choices_costs_nothing(void **state)
 {
     context_t *ctx = fixture_context(state);
     const network_t network = {0, 0, NULL, NULL, NULL};
@@ -273,9 +273,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(small_networks_are_solved_to_the_optimum),
         TEST(long_chains_with_skips_are_exact),
-        TEST(what_is_too_dense_has_a_bound_below_the_choice),
+        TEST(too_dense_problems_have_a_lower_bound),
         TEST(a_form_that_many_want_is_converted_to_once),
-        TEST(nothing_to_choose_costs_nothing),
+        TEST(a_problem_without_choices_costs_nothing),
         TEST(work_grows_with_the_network_and_not_with_its_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,7 +227,7 @@ static void check_programs(const char *const *passes, int *out_before, int *out_
     }
 }
 
-static void what_is_out_of_place_computes_the_same(void **state)
+static void out_of_place_forms_compute_the_same(void **state)
 {
     (void)state;
     static const char *const passes[] = {"functionalize", NULL};
@@ -248,7 +248,7 @@ static void so_do_the_pipelines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_out_of_place_computes_the_same, setup,
+        cmocka_unit_test_setup_teardown(out_of_place_forms_compute_the_same, setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(so_do_the_pipelines, setup, fixture_teardown),
     };

@@ -90,7 +90,7 @@ static void a_norm_is_computed_as_the_convolution_reads(void **state)
             1);
 }
 
-static void what_somebody_else_reads_or_no_kernel_takes_stays(void **state)
+static void norms_with_other_readers_or_without_a_kernel_stay(void **state)
 {
     /* something else reads the norm */
     compare(state,
@@ -138,7 +138,7 @@ static void a_norm_of_what_was_reordered_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(a_norm_is_computed_as_the_convolution_reads),
-                                       TEST(what_somebody_else_reads_or_no_kernel_takes_stays),
+                                       TEST(norms_with_other_readers_or_without_a_kernel_stay),
                                        TEST(a_norm_of_what_was_reordered_stays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

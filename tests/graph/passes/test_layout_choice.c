@@ -36,7 +36,7 @@ static void run(context_t *ctx, const char *layout, text_t *out_chosen, text_t *
     graph_release(result);
 }
 
-static void what_is_said_is_taken(void **state)
+static void given_choices_are_used(void **state)
 {
     context_t *ctx = fixture_context(state);
     text_t chosen, text;
@@ -62,7 +62,7 @@ static void what_is_said_is_taken(void **state)
     text_clear(&text);
 }
 
-static void what_does_not_fit_means_a_search(void **state)
+static void stored_choices_that_do_not_fit_are_searched_again(void **state)
 {
     context_t *ctx = fixture_context(state);
     static const char *const others[] = {"",           "d",       "0 0 ",     "0 0 d d ", "9 0 d ",
@@ -152,8 +152,8 @@ static void a_certificate_bounds_what_was_chosen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_said_is_taken),
-        TEST(what_does_not_fit_means_a_search),
+        TEST(given_choices_are_used),
+        TEST(stored_choices_that_do_not_fit_are_searched_again),
         TEST(a_permute_reads_channels_last),
         TEST(a_certificate_bounds_what_was_chosen),
     };

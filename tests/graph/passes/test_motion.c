@@ -77,7 +77,7 @@ static void check_counts(context_t *ctx, const char *text, int64_t number, int b
 
 /* ---- one test for each kind of move ---- */
 
-static void what_a_loop_reads_from_outside_is_converted_once(void **state)
+static void values_from_outside_a_loop_are_converted_once(void **state)
 {
     static const char *const text =
         "graph f(%x : f32[1,16,4,4], %n : int) {\n"
@@ -97,7 +97,7 @@ static void what_a_loop_reads_from_outside_is_converted_once(void **state)
     check_counts(ctx, text, 5, 15, 11);
 }
 
-static void what_a_loop_carries_is_converted_at_its_ends(void **state)
+static void values_carried_by_a_loop_are_converted_before_and_after_it(void **state)
 {
     static const char *const text =
         "graph f(%x : f32[1,16,4,4], %n : int) {\n"
@@ -365,8 +365,8 @@ static void every_allocation_of_moving_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_a_loop_reads_from_outside_is_converted_once),
-        TEST(what_a_loop_carries_is_converted_at_its_ends),
+        TEST(values_from_outside_a_loop_are_converted_once),
+        TEST(values_carried_by_a_loop_are_converted_before_and_after_it),
         TEST(nested_loops_convert_at_the_ends_of_the_outermost),
         TEST(a_branch_and_what_follows_convert_once),
         TEST(a_join_takes_the_form_that_a_branch_has),

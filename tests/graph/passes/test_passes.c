@@ -387,7 +387,7 @@ static void run_file(void **state, const char *name)
 OF_FILE(calls_become_what_they_call, "inline.graph")
 OF_FILE(tuples_that_are_packed_and_unpacked_go, "lower_tuples.graph")
 OF_FILE(attributes_that_nothing_changes_become_constants, "attributes.graph")
-OF_FILE(what_is_computed_from_constants_is_computed_once, "constant_propagation.graph")
+OF_FILE(values_computed_from_constants_are_computed_once, "constant_propagation.graph")
 OF_FILE(operators_that_do_nothing_go, "remove_identity.graph")
 OF_FILE(in_place_operators_become_out_of_place, "functionalize.graph")
 OF_FILE(batch_norm_goes_into_weight_and_bias, "fold_batch_norm.graph")
@@ -406,16 +406,16 @@ static void products_are_made_of_bf16_and_back(void **state)
 OF_FILE(linear_takes_the_flatten_over, "flatten_into_linear.graph")
 OF_FILE(constants_of_one_element_become_numbers, "immediates.graph")
 OF_FILE(gathers_of_one_element_become_slices, "gather_to_slice.graph")
-OF_FILE(what_is_split_behind_a_permute_is_split_before_it, "split_before_permute.graph")
-OF_FILE(what_stands_between_dequantize_and_quantize_is_done_on_integers, "fold_quantize.graph")
-OF_FILE(what_products_read_goes_through_integers, "quantize.graph")
+OF_FILE(a_split_after_a_permute_moves_before_it, "split_before_permute.graph")
+OF_FILE(nodes_between_dequantize_and_quantize_run_on_integers, "fold_quantize.graph")
+OF_FILE(operands_of_products_become_integers, "quantize.graph")
 OF_FILE(activations_in_parts_become_one_operator, "fold_activations.graph")
 OF_FILE(norms_in_parts_become_one_operator, "fold_norms.graph")
 OF_FILE(attention_in_parts_becomes_one_operator, "fold_attention.graph")
 OF_FILE(convolutions_that_winograd_suits_may_use_it, "bound_errors.graph")
 OF_FILE(expanding_and_depthwise_convolutions_become_one, "fuse_expand_depthwise.graph")
 OF_FILE(equal_expressions_are_computed_once, "common_subexpressions.graph")
-OF_FILE(what_nobody_needs_goes, "dead_code.graph")
+OF_FILE(unused_nodes_are_removed, "dead_code.graph")
 OF_FILE(pipelines_do_all_of_it, "pipeline.graph")
 
 /* ---- attributes that other methods change ---- */
@@ -476,7 +476,7 @@ static bool reads_attribute(const graph_t *graph, const char *name)
     return reads;
 }
 
-static void what_another_method_changes_stays(void **state)
+static void attributes_that_another_method_changes_stay(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *root = make_changing(ctx);
@@ -721,7 +721,7 @@ int main(void)
         TEST(calls_become_what_they_call),
         TEST(tuples_that_are_packed_and_unpacked_go),
         TEST(attributes_that_nothing_changes_become_constants),
-        TEST(what_is_computed_from_constants_is_computed_once),
+        TEST(values_computed_from_constants_are_computed_once),
         TEST(operators_that_do_nothing_go),
         TEST(in_place_operators_become_out_of_place),
         TEST(batch_norm_goes_into_weight_and_bias),
@@ -734,18 +734,18 @@ int main(void)
         TEST(linear_takes_the_flatten_over),
         TEST(constants_of_one_element_become_numbers),
         TEST(gathers_of_one_element_become_slices),
-        TEST(what_is_split_behind_a_permute_is_split_before_it),
-        TEST(what_stands_between_dequantize_and_quantize_is_done_on_integers),
-        TEST(what_products_read_goes_through_integers),
+        TEST(a_split_after_a_permute_moves_before_it),
+        TEST(nodes_between_dequantize_and_quantize_run_on_integers),
+        TEST(operands_of_products_become_integers),
         TEST(activations_in_parts_become_one_operator),
         TEST(norms_in_parts_become_one_operator),
         TEST(attention_in_parts_becomes_one_operator),
         TEST(convolutions_that_winograd_suits_may_use_it),
         TEST(expanding_and_depthwise_convolutions_become_one),
         TEST(equal_expressions_are_computed_once),
-        TEST(what_nobody_needs_goes),
+        TEST(unused_nodes_are_removed),
         TEST(pipelines_do_all_of_it),
-        TEST(what_another_method_changes_stays),
+        TEST(attributes_that_another_method_changes_stay),
         TEST(a_method_in_c_may_change_all_of_its_module),
         TEST(an_unknown_pass_is_named),
         TEST(each_pass_can_be_dumped_and_skipped),

@@ -246,7 +246,7 @@ static void unpack_takes_as_many_as_there_are(void **state)
 
 /* ---- none ---- */
 
-static void what_is_optional_may_be_none(void **state)
+static void optional_values_may_be_none(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net");
@@ -283,7 +283,7 @@ static void what_is_optional_may_be_none(void **state)
 
 /* ---- state ---- */
 
-static void what_is_set_is_got_after(void **state)
+static void an_attribute_reads_as_the_value_set_before(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net"), *inner = mini_child(ctx, net, "inner", "Inner");
@@ -325,7 +325,7 @@ static void a_tensor_is_set_to_tensors_alone(void **state)
     check_refused(ctx, net, "setattr: \"w\" of Net is a tensor, given a value of kind int");
 }
 
-static void what_is_written_in_place_stays_written(void **state)
+static void writes_in_place_last(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net"), *inner = mini_child(ctx, net, "inner", "Inner");
@@ -346,7 +346,7 @@ static void what_is_written_in_place_stays_written(void **state)
     check_twice(ctx, net, "<-3 -3>, <0 0>, <0 0>, <0 0>", "<0 0>, <3 3>, <3 3>, <3 3>");
 }
 
-static void what_is_appended_stays_appended(void **state)
+static void appended_items_stay_in_the_list(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = mini_module(ctx, "Net"), *inner = mini_child(ctx, net, "inner", "Inner");
@@ -403,11 +403,11 @@ int main(void)
         TEST(keys_of_another_kind_are_refused),
         TEST(negative_places_count_from_the_end),
         TEST(unpack_takes_as_many_as_there_are),
-        TEST(what_is_optional_may_be_none),
-        TEST(what_is_set_is_got_after),
+        TEST(optional_values_may_be_none),
+        TEST(an_attribute_reads_as_the_value_set_before),
         TEST(a_tensor_is_set_to_tensors_alone),
-        TEST(what_is_written_in_place_stays_written),
-        TEST(what_is_appended_stays_appended),
+        TEST(writes_in_place_last),
+        TEST(appended_items_stay_in_the_list),
         TEST(a_method_that_calls_itself_without_end_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,7 +230,7 @@ static void a_method_in_c_may_give_what_overlaps(void **state)
     module_release(net);
 }
 
-static void what_does_not_fit_is_refused_and_left_alone(void **state)
+static void results_that_do_not_fit_are_refused_and_not_written(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *nets[] = {define(ctx, layer_text), frozen(ctx, layer_text)};
@@ -301,7 +301,7 @@ int main(void)
         TEST(an_input_or_a_parameter_may_be_where_a_result_goes),
         TEST(results_that_are_views_of_each_other_go_to_memory_of_their_own),
         TEST(a_method_in_c_may_give_what_overlaps),
-        TEST(what_does_not_fit_is_refused_and_left_alone),
+        TEST(results_that_do_not_fit_are_refused_and_not_written),
         TEST(control_flow_gets_a_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

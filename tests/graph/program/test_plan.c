@@ -388,7 +388,7 @@ static void an_activation_may_be_a_parameter(void **state)
                   scale, x);
 }
 
-static void what_onednn_has_no_dtype_for_stays_dense(void **state)
+static void dtypes_that_onednn_lacks_stay_dense(void **state)
 {
     context_t *ctx = fixture_context(state);
     const int64_t a[] = {1, 5, -3}, b[] = {2, 4, -7};
@@ -671,7 +671,7 @@ static void plans_are_counted_and_bounded_as_asked(void **state)
     module_release(frozen);
 }
 
-static void what_no_plan_can_run_is_named(void **state)
+static void calls_that_no_plan_can_run_are_named(void **state)
 {
     context_t *ctx = fixture_context(state);
     static const struct {
@@ -735,9 +735,9 @@ int main(void)
         TEST(a_method_without_inputs_runs_as_a_plan),
         TEST(a_concat_of_many_operands_runs_as_a_plan),
         TEST(plans_are_counted_and_bounded_as_asked),
-        TEST(what_no_plan_can_run_is_named),
+        TEST(calls_that_no_plan_can_run_are_named),
         TEST(equal_results_of_a_plan_are_tensors_of_their_own),
-        TEST(what_onednn_has_no_dtype_for_stays_dense),
+        TEST(dtypes_that_onednn_lacks_stay_dense),
         TEST(a_plan_names_inputs_that_it_was_not_made_for),
         TEST(a_weight_may_be_a_view_of_a_constant),
         TEST(a_plan_keeps_its_constants_when_their_tensor_is_written),

@@ -105,7 +105,7 @@ static status_t read_nothing(context_t *ctx, void *user, const op_event_t *event
     return STATUS_OK;
 }
 
-static void what_a_step_overwrites_is_kept_for_who_reads_it(void **state)
+static void operands_that_a_step_overwrites_are_copied_for_observers(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = net_sum(ctx, 1), *frozen = NULL;
@@ -200,7 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(observers_see_the_steps_of_a_plan),
-        TEST(what_a_step_overwrites_is_kept_for_who_reads_it),
+        TEST(operands_that_a_step_overwrites_are_copied_for_observers),
         TEST(the_trace_tells_steps_of_plans_and_evictions),
         TEST(a_plan_cannot_be_traced_and_says_so),
     };

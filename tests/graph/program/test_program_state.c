@@ -373,7 +373,7 @@ static void loops_and_branches_write_in_order(void **state)
 
 /* Reading `gone` fails after the first write. As in PyTorch, that write remains and no other
  * happens. */
-static void what_fails_midway_leaves_what_was_before_it(void **state)
+static void a_failure_midway_leaves_earlier_state(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = make_net(ctx, "%x : f32[2,3]",
@@ -490,7 +490,7 @@ int main(void)
         TEST(an_attribute_that_is_read_after_it_was_set_is_the_new_one),
         TEST(a_state_of_another_form_runs_node_by_node),
         TEST(loops_and_branches_write_in_order),
-        TEST(what_fails_midway_leaves_what_was_before_it),
+        TEST(a_failure_midway_leaves_earlier_state),
         TEST(runs_of_two_threads_wait_for_each_other),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };

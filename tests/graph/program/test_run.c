@@ -482,7 +482,7 @@ static void a_parameter_that_is_absent_is_none(void **state)
     module_release(root);
 }
 
-static void what_is_set_is_there_at_the_next_run(void **state)
+static void attributes_set_by_a_run_are_seen_by_the_next(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *root = make_module(ctx);
@@ -785,7 +785,7 @@ int main(void)
         TEST(a_list_that_is_constant_is_new_at_every_run),
         TEST(attributes_are_read_at_every_run),
         TEST(a_parameter_that_is_absent_is_none),
-        TEST(what_is_set_is_there_at_the_next_run),
+        TEST(attributes_set_by_a_run_are_seen_by_the_next),
         TEST(methods_in_c_and_in_graphs_call_each_other),
         TEST(a_clone_has_the_method_but_its_own_attributes),
         TEST(values_are_released_at_their_last_use),

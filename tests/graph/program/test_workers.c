@@ -123,7 +123,7 @@ static void check_same(context_t *ctx, const cut_net_t *s, tensor_t *y)
 
 /* ---- counters and events ---- */
 
-static void what_they_run_is_counted(void **state)
+static void runs_of_workers_are_counted(void **state)
 {
     (void)state;
     context_t *ctx = create(2, false);
@@ -211,7 +211,7 @@ static status_t verify_all(context_t *ctx, void *user, const op_event_t *event)
 }
 
 /* A sum overwrites its operand. An observer must see the operand as it was before. */
-static void what_they_overwrite_is_shown_as_it_was(void **state)
+static void observers_see_overwritten_operands_as_they_were(void **state)
 {
     (void)state;
     context_t *ctx = create(2, false);
@@ -437,9 +437,9 @@ static void a_failure_of_one_is_the_callers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_they_run_is_counted),
+        cmocka_unit_test(runs_of_workers_are_counted),
         cmocka_unit_test(they_are_told_of_in_the_order_of_the_batch),
-        cmocka_unit_test(what_they_overwrite_is_shown_as_it_was),
+        cmocka_unit_test(observers_see_overwritten_operands_as_they_were),
         cmocka_unit_test(contexts_of_all_sizes_run_a_plan),
         cmocka_unit_test(two_callers_run_a_plan_at_once),
 #ifdef __SSE__

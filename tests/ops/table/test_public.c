@@ -624,7 +624,7 @@ static void check_sizes(tensor_t *tensor, int64_t height, int64_t width)
     tensor_release(tensor);
 }
 
-static void one_number_stands_for_all_where_zero_is_not_legal(void **state)
+static void one_number_applies_to_all_dimensions_where_zero_is_invalid(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = ones(ctx, SHAPE(1, 1, 9, 9)), *weight = ones(ctx, SHAPE(1, 1, 3, 3)), *y = NULL;
@@ -656,7 +656,7 @@ static void a_pool_without_kernel_is_refused(void **state)
     tensor_release(x);
 }
 
-static void what_is_no_value_of_an_enumeration_is_refused(void **state)
+static void invalid_values_of_enumerations_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = ones(ctx, SHAPE(1, 1, 9, 9)), *weight = ones(ctx, SHAPE(1, 1, 3, 3)), *y = NULL;
@@ -693,9 +693,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_operator_gets_its_arguments_where_they_belong),
         TEST(every_operator_of_the_table_has_a_row),
-        TEST(one_number_stands_for_all_where_zero_is_not_legal),
+        TEST(one_number_applies_to_all_dimensions_where_zero_is_invalid),
         TEST(a_pool_without_kernel_is_refused),
-        TEST(what_is_no_value_of_an_enumeration_is_refused),
+        TEST(invalid_values_of_enumerations_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,7 +150,7 @@ static void every_operand_may_have_gaps_and_overlaps(void **state)
 }
 
 /* Converts to a blocked format, and copies from it to a tensor with gaps. */
-static void what_has_gaps_or_overlaps_goes_into_blocks(void **state)
+static void tensors_with_gaps_or_overlaps_can_be_blocked(void **state)
 {
     context_t *ctx = fixture_context(state);
     const case_operand_t operand = {.dtype = DTYPE_F32, .rank = 4, .sizes = {2, 17, 5, 5}};
@@ -253,7 +253,7 @@ static void networks_take_what_expand_and_slice_give(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_has_gaps_or_overlaps_goes_into_blocks),
+        TEST(tensors_with_gaps_or_overlaps_can_be_blocked),
         TEST(every_operand_may_have_gaps_and_overlaps),
         TEST(networks_take_what_expand_and_slice_give),
     };

@@ -76,7 +76,7 @@ static void elements_are_where_the_tag_says(void **state)
 
 /* oneDNN does not convert directly between these two tags, so row-major bytes are used in between.
  * Conversions by our own loops count as copies. */
-static void what_is_not_onednn_s_is_counted_as_a_copy(void **state)
+static void conversions_without_onednn_count_as_copies(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *plain = make_numbered(ctx, DTYPE_BF16, (const int64_t[]){12, 4, 2, 3});
@@ -96,6 +96,6 @@ static void what_is_not_onednn_s_is_counted_as_a_copy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(elements_are_where_the_tag_says),
-                                       TEST(what_is_not_onednn_s_is_counted_as_a_copy)};
+                                       TEST(conversions_without_onednn_count_as_copies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,7 +175,7 @@ static void a_form_that_somebody_has_keeps_its_elements(void **state)
 
 /* ---- writes through a form ---- */
 
-static void what_is_written_through_a_form_is_seen_everywhere(void **state)
+static void a_write_through_a_form_is_seen_everywhere(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *weight = counted(ctx, K, C), *flat = NULL, *part = NULL;
@@ -265,7 +265,7 @@ static status_t equal_it(context_t *ctx, tensor_t *weight)
     return STATUS_OK;
 }
 
-static void whoever_reads_the_plain_bytes_gets_them_by_a_reorder_that_counts(void **state)
+static void reading_plain_bytes_is_a_counted_reorder(void **state)
 {
     status_t (*const readers[])(context_t *, tensor_t *) = {convert_to_itself, print_it, compare_it,
                                                             equal_it};
@@ -460,7 +460,7 @@ static void formats_that_lie_like_plain_are_the_plain_bytes(void **state)
     tensor_release(weight);
 }
 
-static void what_cannot_be_read_back_is_not_written(void **state)
+static void forms_that_cannot_be_read_back_are_not_written(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *weight = counted(ctx, K, C);
@@ -538,7 +538,7 @@ static void plain_bytes_that_come_back_for_two_writes_stay(void **state)
     tensor_release(weight);
 }
 
-static void whether_tensors_overlap_is_told_without_plain_bytes(void **state)
+static void overlap_is_known_without_reading_plain_bytes(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *weight = shedding(ctx), *other = counted(ctx, K, C), *parts[2] = {NULL};
@@ -659,9 +659,9 @@ int main(void)
         TEST(a_write_refreshes_a_form_in_its_own_bytes),
         TEST(an_mkldnn_tensor_that_is_copied_into_refreshes_its_forms),
         TEST(a_form_that_somebody_has_keeps_its_elements),
-        TEST(what_is_written_through_a_form_is_seen_everywhere),
+        TEST(a_write_through_a_form_is_seen_everywhere),
         TEST(plain_bytes_come_back_by_one_reorder_that_counts),
-        TEST(whoever_reads_the_plain_bytes_gets_them_by_a_reorder_that_counts),
+        TEST(reading_plain_bytes_is_a_counted_reorder),
         TEST(steps_in_the_same_forms_allocate_nothing),
         TEST(snapshots_from_before_a_write_keep_their_elements),
         TEST(a_part_is_written_back_at_the_end_of_the_write),
@@ -669,11 +669,11 @@ int main(void)
         TEST(a_read_only_mapping_is_left_as_it_is),
         TEST(every_write_counts_a_version),
         TEST(formats_that_lie_like_plain_are_the_plain_bytes),
-        TEST(what_cannot_be_read_back_is_not_written),
+        TEST(forms_that_cannot_be_read_back_are_not_written),
         TEST(lanes_that_are_not_zero_are_found),
         TEST(plain_bytes_that_nobody_asks_for_between_two_writes_are_shed),
         TEST(plain_bytes_that_come_back_for_two_writes_stay),
-        TEST(whether_tensors_overlap_is_told_without_plain_bytes),
+        TEST(overlap_is_known_without_reading_plain_bytes),
         TEST(threads_that_ask_after_a_write_get_one_refreshed_form),
         TEST(writes_survive_every_refused_allocation),
     };

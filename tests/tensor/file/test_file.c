@@ -242,7 +242,7 @@ static void temporaries_that_nobody_writes_are_removed(void **state)
     assert_int_equal(n_files(), 1);
 }
 
-static void what_cannot_be_mapped_says_why(void **state)
+static void failures_to_map_give_the_reason(void **state)
 {
     context_t *ctx = fixture_context(state);
     file_mapping_t *mapping = NULL;
@@ -396,7 +396,7 @@ int main(void)
         TEST(only_regular_files_are_replaced),
         TEST(a_write_through_a_link_replaces_the_file_behind_it_and_keeps_its_mode),
         TEST(temporaries_that_nobody_writes_are_removed),
-        TEST(what_cannot_be_mapped_says_why),
+        TEST(failures_to_map_give_the_reason),
         TEST(a_mapped_tensor_holds_the_file_and_a_write_copies),
         TEST(a_file_leaves_memory_once_a_form_of_all_is_there),
         TEST(a_tensor_behind_the_end_of_a_file_is_refused),

@@ -218,7 +218,7 @@ static void convolutions_take_scales_and_zeros_at_every_run(void **state)
     }
 }
 
-static void what_is_added_to_a_result_of_integers_is_added_as_numbers(void **state)
+static void addends_of_integer_results_are_added_as_numbers(void **state)
 {
     static const dtype_t results[] = {DTYPE_U8, DTYPE_S8, DTYPE_F32};
     for (int i = 0; i < 6 * 3; i++) {
@@ -445,7 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(convolutions_take_constant_scales_and_zeros),
         TEST(convolutions_take_scales_and_zeros_at_every_run),
-        TEST(what_is_added_to_a_result_of_integers_is_added_as_numbers),
+        TEST(addends_of_integer_results_are_added_as_numbers),
         TEST(products_take_scales_and_zeros),
         TEST(a_reorder_quantizes_and_back),
         TEST(a_product_of_bf16_gives_f32),

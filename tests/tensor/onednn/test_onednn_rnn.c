@@ -394,7 +394,7 @@ static void recurrent_layers_give_gradients(void **state)
     }
 }
 
-static void what_is_no_cell_is_unsupported(void **state)
+static void invalid_cells_are_unsupported(void **state)
 {
     context_t *ctx = fixture_context(state);
     cell_t c = {.algorithm = ONEDNN_RNN_GRU, .layers = 1, .in = 3, .hidden = 3};
@@ -414,7 +414,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(recurrent_layers_run_in_every_direction), TEST(layers_stand_on_one_another),
         TEST(lstm_has_peepholes_and_projections),      TEST(recurrent_layers_give_gradients),
-        TEST(what_is_no_cell_is_unsupported),
+        TEST(invalid_cells_are_unsupported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

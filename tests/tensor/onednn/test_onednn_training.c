@@ -680,7 +680,7 @@ static void layer_norm_gives_its_statistics_and_goes_back(void **state)
 
 /* ---- unsupported problems ---- */
 
-static void what_has_no_gradient_is_unsupported(void **state)
+static void primitives_without_gradient_are_unsupported(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_info_t x = INFO(PLAIN, 1, 3, 4, 4), y = INFO(PLAIN, 1, 3, 2, 2), m = INFO(PLAIN, 3, 3);
@@ -745,7 +745,7 @@ int main(void)
         TEST(resampling_adds_up_the_gradients_of_copies),
         TEST(batch_norm_gives_its_statistics_and_goes_back),
         TEST(layer_norm_gives_its_statistics_and_goes_back),
-        TEST(what_has_no_gradient_is_unsupported),
+        TEST(primitives_without_gradient_are_unsupported),
         TEST(inference_takes_what_it_took_in_the_same_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -340,7 +340,7 @@ static void arithmetic_on_handles_is_detected(void **state)
     CHECK_FAILS(ctx, sym_status(ctx), STATUS_INVALID_ARGUMENT, "where sizes must be numbers");
 }
 
-static void what_is_not_known_cannot_be_decided(void **state)
+static void comparisons_of_unknown_sizes_are_undecided(void **state)
 {
     context_t *ctx = fixture_context(state);
     sym_space_t *space = enter(ctx);
@@ -646,7 +646,7 @@ int main(void)
         TEST(a_proven_guard_of_text_is_none),
         TEST(guards_are_checked),
         TEST(arithmetic_on_handles_is_detected),
-        TEST(what_is_not_known_cannot_be_decided),
+        TEST(comparisons_of_unknown_sizes_are_undecided),
         TEST(limits_are_named),
         TEST(names_are_replaced),
         TEST(random_expressions_are_right),

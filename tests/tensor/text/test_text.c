@@ -9,7 +9,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/text/text.h"
 
-static void nothing_appended_is_the_empty_string(void **state)
+static void an_unused_text_is_the_empty_string(void **state)
 {
     text_t text = text_begin(fixture_context(state));
     assert_string_equal(text_string(&text), "");
@@ -22,7 +22,7 @@ static void nothing_appended_is_the_empty_string(void **state)
 
 /* Prints valid UTF-8 (Unicode 15, table 3-7) as it is, except control characters. All else is
  * escaped. */
-static void what_a_terminal_could_obey_is_escaped(void **state)
+static void control_characters_are_escaped(void **state)
 {
     static const struct {
         const char *given, *shown;
@@ -236,8 +236,8 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nothing_appended_is_the_empty_string),
-        TEST(what_a_terminal_could_obey_is_escaped),
+        TEST(an_unused_text_is_the_empty_string),
+        TEST(control_characters_are_escaped),
         TEST(pieces_of_all_lengths_join),
         TEST(the_room_fits_to_the_byte),
         TEST(quoted_strings_have_the_escapes_of_json),

@@ -197,7 +197,7 @@ static void pause_in_one(void *user, int64_t first, int64_t last)
     atomic_fetch_add(&pause->n_done, (int)(last - first));
 }
 
-static void others_take_what_a_thread_has_not_begun(void **state)
+static void other_threads_take_chunks_that_a_thread_has_not_begun(void **state)
 {
     (void)state;
     for (int n_threads = 2; n_threads <= 4; n_threads++)
@@ -365,7 +365,7 @@ int main(void)
         TEST(a_child_makes_workers_of_its_own),
 #endif
         TEST(callers_share_the_pool),
-        TEST(others_take_what_a_thread_has_not_begun),
+        TEST(other_threads_take_chunks_that_a_thread_has_not_begun),
         TEST(loops_end_without_workers),
         TEST(late_workers_take_nothing),
         TEST(workers_are_made_as_they_are_wanted),
