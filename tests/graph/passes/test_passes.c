@@ -1,4 +1,4 @@
-/* Tests passes on texts: every *.graph file contains cases for one pass.
+/* Tests passes on texts: every *.graph file in this folder is a test, with cases for one pass.
  *
  *   // test: a sentence                                begins a case
  *   // passes: fold_batch_norm dead_code               run in this order
@@ -16,6 +16,7 @@
  *   // expect:                                         the following text */
 #include "graph/passes/pass.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "tensor/scope.h"
 #include "tests/support/support.h"
 
+#define MAX_TESTS 100
 #define TEXT_MAX 16384
 #define LINE_MAX_BYTES 512
 #define NAMES_MAX 16
@@ -350,11 +352,10 @@ static void end_case(context_t *ctx, test_case_t *test)
     test->pool = NULL;
 }
 
-static void run_file(void **state, const char *name)
+static void run_file(void **state, const char *path)
 {
     context_t *ctx = fixture_context(state);
-    char path[1024], line[LINE_MAX_BYTES];
-    snprintf(path, sizeof path, "%s/tests/graph/passes/%s", TESSERA_SOURCE_DIR, name);
+    char line[LINE_MAX_BYTES];
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     test_case_t *test = calloc(1, sizeof *test);
@@ -377,46 +378,18 @@ static void run_file(void **state, const char *name)
     assert_true(n_cases > 0);
 }
 
-/* Defines the test of one file. */
-#define OF_FILE(name, file)                                                                        \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        run_file(state, file);                                                                     \
-    }
+static const char *current; /* the file of the running test */
 
-OF_FILE(calls_become_what_they_call, "inline.graph")
-OF_FILE(tuples_that_are_packed_and_unpacked_go, "lower_tuples.graph")
-OF_FILE(attributes_that_nothing_changes_become_constants, "attributes.graph")
-OF_FILE(values_computed_from_constants_are_computed_once, "constant_propagation.graph")
-OF_FILE(operators_that_do_nothing_go, "remove_identity.graph")
-OF_FILE(in_place_operators_become_out_of_place, "functionalize.graph")
-OF_FILE(batch_norm_goes_into_weight_and_bias, "fold_batch_norm.graph")
-OF_FILE(scales_and_shifts_go_into_weight_and_bias, "fold_scale.graph")
-OF_FILE(activations_and_additions_become_post_ops, "fuse_post_ops.graph")
-OF_FILE(activations_behind_norms_become_their_attribute, "fuse_norm_activation.graph")
-OF_FILE(operators_that_share_their_input_become_one, "merge_shared_inputs.graph")
-OF_FILE(reorders_are_done_where_fewest_are_executed, "move_reorders.graph")
-
-static void products_are_made_of_bf16_and_back(void **state)
+static int begin_file(void **state)
 {
-    run_file(state, "lower_precision.graph");
-    run_file(state, "widen_precision.graph");
+    current = *state;
+    return fixture_setup(state);
 }
 
-OF_FILE(linear_takes_the_flatten_over, "flatten_into_linear.graph")
-OF_FILE(constants_of_one_element_become_numbers, "immediates.graph")
-OF_FILE(gathers_of_one_element_become_slices, "gather_to_slice.graph")
-OF_FILE(a_split_after_a_permute_moves_before_it, "split_before_permute.graph")
-OF_FILE(nodes_between_dequantize_and_quantize_run_on_integers, "fold_quantize.graph")
-OF_FILE(operands_of_products_become_integers, "quantize.graph")
-OF_FILE(activations_in_parts_become_one_operator, "fold_activations.graph")
-OF_FILE(norms_in_parts_become_one_operator, "fold_norms.graph")
-OF_FILE(attention_in_parts_becomes_one_operator, "fold_attention.graph")
-OF_FILE(convolutions_that_winograd_suits_may_use_it, "bound_errors.graph")
-OF_FILE(expanding_and_depthwise_convolutions_become_one, "fuse_expand_depthwise.graph")
-OF_FILE(equal_expressions_are_computed_once, "common_subexpressions.graph")
-OF_FILE(unused_nodes_are_removed, "dead_code.graph")
-OF_FILE(pipelines_do_all_of_it, "pipeline.graph")
+static void file_of_cases(void **state)
+{
+    run_file(state, current);
+}
 
 /* ---- attributes that other methods change ---- */
 
@@ -717,34 +690,7 @@ static void every_allocation_of_the_pipeline_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(calls_become_what_they_call),
-        TEST(tuples_that_are_packed_and_unpacked_go),
-        TEST(attributes_that_nothing_changes_become_constants),
-        TEST(values_computed_from_constants_are_computed_once),
-        TEST(operators_that_do_nothing_go),
-        TEST(in_place_operators_become_out_of_place),
-        TEST(batch_norm_goes_into_weight_and_bias),
-        TEST(scales_and_shifts_go_into_weight_and_bias),
-        TEST(activations_and_additions_become_post_ops),
-        TEST(activations_behind_norms_become_their_attribute),
-        TEST(operators_that_share_their_input_become_one),
-        TEST(reorders_are_done_where_fewest_are_executed),
-        TEST(products_are_made_of_bf16_and_back),
-        TEST(linear_takes_the_flatten_over),
-        TEST(constants_of_one_element_become_numbers),
-        TEST(gathers_of_one_element_become_slices),
-        TEST(a_split_after_a_permute_moves_before_it),
-        TEST(nodes_between_dequantize_and_quantize_run_on_integers),
-        TEST(operands_of_products_become_integers),
-        TEST(activations_in_parts_become_one_operator),
-        TEST(norms_in_parts_become_one_operator),
-        TEST(attention_in_parts_becomes_one_operator),
-        TEST(convolutions_that_winograd_suits_may_use_it),
-        TEST(expanding_and_depthwise_convolutions_become_one),
-        TEST(equal_expressions_are_computed_once),
-        TEST(unused_nodes_are_removed),
-        TEST(pipelines_do_all_of_it),
+    static struct CMUnitTest tests[MAX_TESTS] = {
         TEST(attributes_that_another_method_changes_stay),
         TEST(a_method_in_c_may_change_all_of_its_module),
         TEST(an_unknown_pass_is_named),
@@ -754,5 +700,18 @@ int main(void)
         TEST(the_table_and_the_pipelines_agree),
         TEST(every_allocation_of_the_pipeline_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    glob_t files;
+    size_t n = 0;
+    while (tests[n].test_func != NULL) n++;
+    if (glob(TESSERA_SOURCE_DIR "/tests/graph/passes/*.graph", 0, NULL, &files) != 0) return 1;
+    for (size_t i = 0; i < files.gl_pathc && n < MAX_TESTS; i++)
+        tests[n++] = (struct CMUnitTest){.name = strrchr(files.gl_pathv[i], '/') + 1,
+                                         .test_func = file_of_cases,
+                                         .setup_func = begin_file,
+                                         .teardown_func = fixture_teardown,
+                                         .initial_state = files.gl_pathv[i]};
+    const int n_failed = n < MAX_TESTS ? _cmocka_run_group_tests("passes", tests, n, NULL, NULL)
+                                       : 1;
+    globfree(&files);
+    return n_failed;
 }
