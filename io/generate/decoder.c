@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/generate/decoder_impl.h"
+#include "module/layers/layers_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -16,24 +17,6 @@ typedef struct building {
 } building_t;
 
 /* ---- members ---- */
-
-static status_t set_integer(context_t *ctx, module_t *module, const char *name, int64_t value)
-{
-    datum_t *datum = NULL;
-    TRY(datum_int(ctx, value, &datum));
-    status_t status = module_set_attribute(ctx, module, name, datum);
-    datum_release(datum);
-    return status;
-}
-
-static status_t set_number(context_t *ctx, module_t *module, const char *name, double value)
-{
-    datum_t *datum = NULL;
-    TRY(datum_float(ctx, value, &datum));
-    status_t status = module_set_attribute(ctx, module, name, datum);
-    datum_release(datum);
-    return status;
-}
 
 /* Makes the children of a path such as "attn_q.weight", and returns the last one. */
 static status_t make_children(context_t *ctx, module_t *module, const char *path,
@@ -143,10 +126,10 @@ static status_t fill_layer(const building_t *b, module_t *layer, int index)
     const decoder_shape_t *s = b->shape;
     char prefix[64];
     snprintf(prefix, sizeof prefix, "blk.%d.", index);
-    TRY(set_integer(b->ctx, layer, "heads", s->n_heads));
-    TRY(set_integer(b->ctx, layer, "kv_heads", s->n_kv_heads));
-    TRY(set_integer(b->ctx, layer, "interleaved", s->is_interleaved));
-    TRY(set_number(b->ctx, layer, "epsilon", s->epsilon));
+    TRY(layer_set_int(b->ctx, layer, "heads", s->n_heads));
+    TRY(layer_set_int(b->ctx, layer, "kv_heads", s->n_kv_heads));
+    TRY(layer_set_int(b->ctx, layer, "interleaved", s->is_interleaved));
+    TRY(layer_set_float(b->ctx, layer, "epsilon", s->epsilon));
     TRY(set_attention(b, layer, prefix));
     TRY(set_feed_forward(b, layer, prefix));
     return decoder_set_layer_forward(b->ctx, layer);
@@ -224,8 +207,8 @@ static status_t fill_model(const building_t *b, module_t *model)
 {
     const decoder_shape_t *s = b->shape;
     module_t *layers = NULL;
-    TRY(set_integer(b->ctx, model, "layers", s->n_layers));
-    TRY(set_number(b->ctx, model, "epsilon", s->epsilon));
+    TRY(layer_set_int(b->ctx, model, "layers", s->n_layers));
+    TRY(layer_set_float(b->ctx, model, "epsilon", s->epsilon));
     TRY(set_tensor(b, model, "", "token_embd.weight", s->n_vocabulary, s->width, false));
     TRY(set_tensor(b, model, "", "output_norm.weight", 0, s->width, false));
     TRY(set_tensor(b, model, "", "output.weight", s->n_vocabulary, s->width, true));
