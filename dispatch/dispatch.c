@@ -470,9 +470,7 @@ static status_t look_up(context_t *ctx, cache_t *cache, const cache_call_t *call
     TRY(select_attrs(ctx, call->op, call->given, normalised));
     checked.attrs = normalised;
     threads_guard_t guard = threads_enter(ctx);
-    status_t status = cache_enter(ctx, cache, &checked, out_entry);
-    threads_leave(ctx, guard);
-    return status;
+    FINISH(cache_enter(ctx, cache, &checked, out_entry), threads_leave(ctx, guard));
 }
 
 static status_t run_entry(context_t *ctx, const dispatch_state_t *state, const cache_call_t *call,

@@ -367,9 +367,8 @@ static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t
                             int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
 {
     threads_guard_t guard = threads_enter(ctx);
-    status_t status = select_guarded(ctx, call, in, n_layouts, layouts, out_prepared);
-    threads_leave(ctx, guard);
-    return status;
+    FINISH(select_guarded(ctx, call, in, n_layouts, layouts, out_prepared),
+           threads_leave(ctx, guard));
 }
 
 status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,

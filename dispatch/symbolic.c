@@ -94,9 +94,7 @@ static void forget_numbers(context_t *ctx)
 static status_t infer_numbers(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out)
 {
     sym_space_t *space = sym_space_enter(ctx, NULL);
-    status_t status = select_infer(ctx, call, out_n, out);
-    sym_space_enter(ctx, space);
-    return status;
+    FINISH(select_infer(ctx, call, out_n, out), sym_space_enter(ctx, space));
 }
 
 /* Infers an elementwise operator whose `infer` supports only numbers, as users' operators may. The

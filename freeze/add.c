@@ -145,9 +145,7 @@ static status_t add_graph(adding_t *adding, module_t *frozen, const char *method
 {
     graph_t *shared = NULL;
     TRY(share(adding, frozen, method, graph, &shared));
-    status_t status = plan_add_graph(adding->ctx, frozen, method, shared);
-    graph_release(shared);
-    return status;
+    FINISH(plan_add_graph(adding->ctx, frozen, method, shared), graph_release(shared));
 }
 
 static status_t note_constants(adding_t *adding, const module_t *frozen, const char *method)
@@ -237,9 +235,7 @@ static status_t share_tensor(adding_t *adding, datum_t *dict, int index)
     if (equal == NULL) TRY(find_transposed(adding, datum, &list));
     datum_t *value = equal != NULL ? (datum_t *)(uintptr_t)equal : list;
     if (value == NULL) return STATUS_OK;
-    const status_t status = datum_put(adding->ctx, dict, datum_key(dict, index), value);
-    datum_release(list);
-    return status;
+    FINISH(datum_put(adding->ctx, dict, datum_key(dict, index), value), datum_release(list));
 }
 
 status_t freeze_share_tensors(context_t *ctx, const module_t *frozen, const char *method,

@@ -187,9 +187,7 @@ static status_t run_passes(context_t *ctx, const freeze_method_t *method, const 
     pass_options_t own = *options;
     own.self = method->owner;
     TRY(pass_run(ctx, graph_of(method->owner, method->name), names, &own, &graph));
-    status_t status = graph_set_method(ctx, method->owner, method->name, graph);
-    graph_release(graph);
-    return status;
+    FINISH(graph_set_method(ctx, method->owner, method->name, graph), graph_release(graph));
 }
 
 static status_t check_results(context_t *ctx, const freeze_method_t *method)

@@ -82,10 +82,9 @@ static status_t set_tensor(loading_t *l, module_t *owner, char kind, const char 
             return noted;
         }
     }
-    status_t status = kind == 'p' ? module_set_parameter(l->ctx, owner, name, tensor)
-                                  : module_set_buffer(l->ctx, owner, name, tensor);
-    tensor_drop(tensor);
-    return status;
+    FINISH(kind == 'p' ? module_set_parameter(l->ctx, owner, name, tensor)
+                       : module_set_buffer(l->ctx, owner, name, tensor),
+           tensor_drop(tensor));
 }
 
 /* Adds a module that exists under an earlier path as a child of this module too. */
@@ -109,9 +108,7 @@ static status_t add_module(loading_t *l, const char *path, const datum_t *type)
     if (l->module == NULL) return module_create(l->ctx, datum_as_string(type), &l->module);
     TRY(freeze_owner(l->ctx, l->module, path, &name, &owner));
     TRY(module_create(l->ctx, datum_as_string(type), &child));
-    status_t status = module_set_child(l->ctx, owner, name, child);
-    module_release(child);
-    return status;
+    FINISH(module_set_child(l->ctx, owner, name, child), module_release(child));
 }
 
 /* Sets the first graph of a method, or adds a further graph to a plan method. */
@@ -161,9 +158,7 @@ static status_t add_member(loading_t *l, const char *entry, datum_t *value, cons
     const bool is_source = owner == l->module && strcmp(name, FREEZE_SOURCE) == 0;
     if (is_source) return module_set_attribute(l->ctx, owner, name, value); /* constants */
     TRY(datum_clone(l->ctx, value, &copy));
-    status_t status = module_set_attribute(l->ctx, owner, name, copy);
-    datum_release(copy);
-    return status;
+    FINISH(module_set_attribute(l->ctx, owner, name, copy), datum_release(copy));
 }
 
 /* Checks that the module is marked as frozen, with a list of paths. */
@@ -265,9 +260,7 @@ static status_t warm_all(loading_t *l)
     char *hints = NULL;
     if (l->machine >= 0) TRY(file_string(l, &l->machines[l->machine].hints, &hints));
     warming_t warming = {l, hints};
-    status_t status = module_walk(l->ctx, l->module, warm, &warming);
-    context_put(l->ctx, hints);
-    return status;
+    FINISH(module_walk(l->ctx, l->module, warm, &warming), context_put(l->ctx, hints));
 }
 
 status_t file_load(loading_t *l)

@@ -63,9 +63,7 @@ static status_t round_tensor(const measuring_t *m, const tensor_t *tensor, tenso
 {
     tensor_t *narrow = NULL;
     TRY(tensor_cast(m->ctx, tensor, m->options->dtype, &narrow));
-    status_t status = tensor_cast(m->ctx, narrow, DTYPE_F32, out_rounded);
-    drop(m->ctx, narrow);
-    return status;
+    FINISH(tensor_cast(m->ctx, narrow, DTYPE_F32, out_rounded), drop(m->ctx, narrow));
 }
 
 /* Quantizes and dequantizes a tensor. The result is f32. */
@@ -118,9 +116,7 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
         TRY(round_to_integers(m, node->inputs[0], tensor, &rounded));
     else
         TRY(round_weight(m, node, tensor, &rounded));
-    status_t status = datum_tensor(m->ctx, rounded, out_datum);
-    drop(m->ctx, rounded);
-    return status;
+    FINISH(datum_tensor(m->ctx, rounded, out_datum), drop(m->ctx, rounded));
 }
 
 /* ---- one product ---- */
@@ -194,7 +190,5 @@ status_t freeze_measure(context_t *ctx, const graph_t *graph, const freeze_optio
     const freeze_walk_t walk = {.user = &m, .node = measure_node};
     TRY(alias_of(ctx, graph, &m.alias));
     if (options->dtype == DTYPE_S8) TRY(quantize_find(ctx, graph, passes, &m.sites));
-    status_t status = freeze_walk(ctx, graph, options, &walk);
-    quantize_clear(ctx, &m.sites);
-    return status;
+    FINISH(freeze_walk(ctx, graph, options, &walk), quantize_clear(ctx, &m.sites));
 }

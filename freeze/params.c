@@ -32,9 +32,7 @@ static status_t inline_method(context_t *ctx, module_t *module, const char *meth
 {
     graph_t *inlined = NULL;
     TRY(inline_calls(ctx, module, method, &inlined));
-    status_t status = graph_set_method(ctx, module, method, inlined);
-    graph_release(inlined);
-    return status;
+    FINISH(graph_set_method(ctx, module, method, inlined), graph_release(inlined));
 }
 
 /* ---- parameters ---- */
@@ -180,9 +178,7 @@ static status_t freeze_flag(context_t *ctx, const graph_t *graph, flag_t *flag, 
     static const char *const names[] = {"dead_code", NULL};
     graph_t *decided = NULL;
     TRY(rewrite_graph(ctx, graph, decide, flag, &decided));
-    status_t status = pass_run(ctx, decided, names, NULL, out_graph);
-    graph_release(decided);
-    return status;
+    FINISH(pass_run(ctx, decided, names, NULL, out_graph), graph_release(decided));
 }
 
 status_t freeze_flags(context_t *ctx, module_t *module, const char *method, const char *flag,

@@ -106,9 +106,7 @@ status_t freeze_add_callees(context_t *ctx, freeze_methods_t *methods, module_t 
                      .owner = method.owner,
                      .is_frozen = method.is_frozen};
     TRY(attribute_objects(ctx, graph, method.owner, &calls.objects));
-    status_t status = rewrite_visit(graph_body(graph), add_callee, &calls);
-    context_put(ctx, calls.objects);
-    return status;
+    FINISH(rewrite_visit(graph_body(graph), add_callee, &calls), context_put(ctx, calls.objects));
 }
 
 static status_t drop_own_methods(context_t *ctx, void *user, const char *path, module_t *module)

@@ -83,9 +83,7 @@ static status_t print_method(saving_t *saving, const graph_t *graph)
     TRY(rewrite_visit(body, mark_node, &visit));
     TRY(mark_values(&visit, body->n_results, body->results));
     TRY(rewrite_graph(saving->ctx, graph, drop_type, NULL, &stored));
-    status_t status = graph_print(saving->ctx, stored, saving->pool, &saving->text);
-    graph_release(stored);
-    return status;
+    FINISH(graph_print(saving->ctx, stored, saving->pool, &saving->text), graph_release(stored));
 }
 
 /* Prints methods in the order in which the tree lists members. */

@@ -528,7 +528,5 @@ status_t module_run_child(context_t *ctx, module_t *module, const char *name, co
     module_t *child = module_child(module, name);
     if (child == NULL) return module_no_member(ctx, module, name, MEMBER_CHILD);
     dispatch_enter_module(ctx, name);
-    status_t status = module_forward(ctx, child, x, out);
-    dispatch_leave_module(ctx, name);
-    return status;
+    FINISH(module_forward(ctx, child, x, out), dispatch_leave_module(ctx, name));
 }

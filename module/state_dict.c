@@ -55,9 +55,7 @@ static status_t put(context_t *ctx, datum_t *dict, const entry_t *entry)
     datum_t *value = NULL;
     TRY(to_dense(ctx, entry->tensor, &plain));
     TRY(datum_tensor(ctx, plain, &value));
-    status_t status = datum_put(ctx, dict, entry->key, value);
-    datum_release(value);
-    return status;
+    FINISH(datum_put(ctx, dict, entry->key, value), datum_release(value));
 }
 
 /* Runs in a scope, which releases the tensors that to_dense creates. */

@@ -92,9 +92,7 @@ status_t module_train(context_t *ctx, module_t *module, bool is_training)
     if (module == NULL) return context_null(ctx, "module_train", "module");
     datum_t *training = NULL;
     TRY(datum_bool(ctx, is_training, &training));
-    status_t status = module_walk(ctx, module, set_training, training);
-    datum_release(training);
-    return status;
+    FINISH(module_walk(ctx, module, set_training, training), datum_release(training));
 }
 
 /* ---- text ---- */

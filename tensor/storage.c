@@ -339,9 +339,7 @@ status_t storage_restore(context_t *ctx, storage_t *storage, reorder_cause_t cau
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;
     storage_lock(storage);
-    status_t status = restore(ctx, storage, cause);
-    storage_unlock(storage);
-    return status;
+    FINISH(restore(ctx, storage, cause), storage_unlock(storage));
 }
 
 /* Locks the storage, because another thread may be shedding the bytes. */

@@ -44,9 +44,7 @@ status_t tensor_snapshot(context_t *ctx, const tensor_t *tensor, const tensor_in
 {
     storage_t *storage = NULL;
     TRY(storage_snapshot(ctx, tensor->storage, &storage));
-    status_t status = tensor_over(ctx, info, storage, offset, out_tensor);
-    storage_release(storage);
-    return status;
+    FINISH(tensor_over(ctx, info, storage, offset, out_tensor), storage_release(storage));
 }
 
 status_t tensor_count_bytes(context_t *ctx, const tensor_info_t *info, size_t *out_bytes)

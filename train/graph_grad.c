@@ -276,9 +276,7 @@ static status_t finish(grad_builder_t *grads, const grad_asked_t *asked, int *ou
         out_results[i] = grad == VALUE_NONE ? -1 : n;
         if (grad != VALUE_NONE) results[n++] = grad;
     }
-    status_t status = graph_finish(grads->to, n, results, out_graph);
-    context_put(grads->ctx, results);
-    return status;
+    FINISH(graph_finish(grads->to, n, results, out_graph), context_put(grads->ctx, results));
 }
 
 static status_t build(grad_builder_t *grads, const grad_asked_t *asked, int *out_results,

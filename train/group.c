@@ -211,9 +211,7 @@ static status_t get_peers(context_t *ctx, const char *op, group_t *group)
     TRY(context_get(ctx, (size_t)group->n_ranks * sizeof(int), "ranks", &group->peers));
     for (int i = 0; i < group->n_ranks; i++) group->peers[i] = -1;
     TRY(context_get_zeroed(ctx, (size_t)group->n_ranks * sizeof *cards, "ranks", &cards));
-    status_t status = meet(ctx, op, group, cards);
-    context_put(ctx, cards);
-    return status;
+    FINISH(meet(ctx, op, group, cards), context_put(ctx, cards));
 }
 
 status_t group_open(context_t *ctx, const char *op, group_t *out_group)

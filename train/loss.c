@@ -69,9 +69,7 @@ static status_t with_number(context_t *ctx, binary_t op, const tensor_t *x, doub
 {
     tensor_t *operand = NULL;
     TRY(tensor_number(ctx, number, &operand));
-    status_t status = op(ctx, x, operand, out);
-    ops_drop(ctx, operand);
-    return status;
+    FINISH(op(ctx, x, operand, out), ops_drop(ctx, operand));
 }
 
 /* Applies the reduction. Takes ownership of `losses`, also on failure. */
@@ -81,10 +79,9 @@ static status_t reduce_take(context_t *ctx, tensor_t *losses, reduction_t reduct
         *out = losses;
         return STATUS_OK;
     }
-    status_t status = reduction == REDUCTION_MEAN ? op_mean(ctx, losses, 0, NULL, false, out)
-                                                  : op_sum(ctx, losses, 0, NULL, false, out);
-    ops_drop(ctx, losses);
-    return status;
+    FINISH(reduction == REDUCTION_MEAN ? op_mean(ctx, losses, 0, NULL, false, out)
+                                       : op_sum(ctx, losses, 0, NULL, false, out),
+           ops_drop(ctx, losses));
 }
 
 /* Applies `of` to x - target, then the reduction. */

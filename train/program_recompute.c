@@ -285,9 +285,7 @@ static status_t copy_graph(recompute_t *r, int n_chains, graph_t **out_graph)
     TRY(context_get(r->ctx, (size_t)body->n_results * sizeof *results, "results", &results));
     for (int i = 0; i < body->n_results; i++)
         results[i] = body->results[i] < 0 ? VALUE_NONE : r->map[body->results[i]];
-    status_t status = graph_finish(r->to, body->n_results, results, out_graph);
-    context_put(r->ctx, results);
-    return status;
+    FINISH(graph_finish(r->to, body->n_results, results, out_graph), context_put(r->ctx, results));
 }
 
 static bool fits(const graph_t *graph)
@@ -308,9 +306,7 @@ static status_t rewrite(recompute_t *r, int *n, graph_t **out_graph)
     choose_chains(r);
     if (*n < 0 || *n > r->n_chains) *n = r->n_chains;
     TRY(graph_builder_create(r->ctx, graph_name(r->from), &r->to));
-    status_t status = copy_graph(r, *n, out_graph);
-    graph_builder_destroy(r->to);
-    return status;
+    FINISH(copy_graph(r, *n, out_graph), graph_builder_destroy(r->to));
 }
 
 status_t train_recompute(context_t *ctx, const graph_t *graph, int *n, graph_t **out_graph)
@@ -334,7 +330,5 @@ status_t train_recompute(context_t *ctx, const graph_t *graph, int *n, graph_t *
         r.made[i] = r.first[i] = r.last[i] = -1;
         r.map[i] = r.again[i] = VALUE_NONE;
     }
-    status_t status = rewrite(&r, n, out_graph);
-    CONTEXT_PUT(ctx, r.chains, block);
-    return status;
+    FINISH(rewrite(&r, n, out_graph), CONTEXT_PUT(ctx, r.chains, block));
 }

@@ -33,9 +33,7 @@ status_t choose_describe_backward(context_t *ctx, const onednn_problem_t *forwar
         backward.diff_weight = forward->weight;
         backward.diff_bias = forward->bias;
     }
-    status_t status = onednn_describe(ctx, &backward, out_primitive);
-    onednn_release(hint);
-    return status;
+    FINISH(onednn_describe(ctx, &backward, out_primitive), onednn_release(hint));
 }
 
 void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation,

@@ -166,7 +166,6 @@ status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text)
     if (text == NULL) return context_null(ctx, "graph_alias", "text");
     table_t table = {.text = text};
     TRY(alias_of(ctx, graph, &table.alias));
-    status_t status = print_table(ctx, &table);
-    CONTEXT_PUT(ctx, table.next, table.first, table.numbers, table.rows);
-    return status;
+    FINISH(print_table(ctx, &table),
+           CONTEXT_PUT(ctx, table.next, table.first, table.numbers, table.rows));
 }

@@ -135,11 +135,10 @@ static status_t append_copy(context_t *ctx, const datum_t *value, int index, dat
 {
     datum_t *item;
     TRY(attribute_copy(ctx, datum_item(value, index), &item));
-    status_t status = datum_kind(container) == DATUM_DICT
-                          ? datum_put(ctx, container, datum_key(value, index), item)
-                          : datum_append(ctx, container, item);
-    datum_release(item);
-    return status;
+    FINISH(datum_kind(container) == DATUM_DICT
+               ? datum_put(ctx, container, datum_key(value, index), item)
+               : datum_append(ctx, container, item),
+           datum_release(item));
 }
 
 static bool can_change(const datum_t *value)

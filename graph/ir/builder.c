@@ -264,12 +264,10 @@ static status_t infer_node(graph_builder_t *builder, const graph_node_t *node,
     const graph_type_t **in = NULL;
     TRY(context_get(ctx, (size_t)node->n_inputs * sizeof *in, "types of operands", &in));
     for (int i = 0; i < node->n_inputs; i++) in[i] = graph_builder_type(builder, node->inputs[i]);
-    status_t status = node->kind == NODE_OP
-                          ? infer_op(builder, node, in, out_types)
-                          : type_of_builtin(ctx, builder->graph, graph_builtin(node->name),
-                                            node->n_inputs, in, node->n_outputs, out_types);
-    context_put(ctx, in);
-    return status;
+    FINISH(node->kind == NODE_OP ? infer_op(builder, node, in, out_types)
+                                 : type_of_builtin(ctx, builder->graph, graph_builtin(node->name),
+                                                   node->n_inputs, in, node->n_outputs, out_types),
+           context_put(ctx, in));
 }
 
 /* Finds the types of a node's outputs: the given ones, and inferred ones where none is given. */

@@ -182,9 +182,7 @@ status_t graph_retype(context_t *ctx, const graph_t *graph, const tensor_info_t 
 {
     if (infos == NULL && !graph_has_blocks(graph)) return rewrite_nothing(graph, out_graph);
     retyping_t retyping = {.keeps = infos == NULL};
-    status_t status = retype(ctx, graph, infos, &retyping, out_graph);
-    context_put(ctx, retyping.varies);
-    return status;
+    FINISH(retype(ctx, graph, infos, &retyping, out_graph), context_put(ctx, retyping.varies));
 }
 
 status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
@@ -216,11 +214,10 @@ static status_t close_node(rewrite_t *rewrite, const graph_node_t *node, bool *o
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
     graph_node_t closed = *node;
     closed.n_sized = 0;
-    status_t status = type_is_static(graph_builder_type(rewrite->to, inputs[0]))
-                          ? rewrite_copy_with(rewrite, &closed, inputs)
-                          : emit_sized(rewrite, node, inputs);
-    context_put(rewrite->ctx, inputs);
-    return status;
+    FINISH(type_is_static(graph_builder_type(rewrite->to, inputs[0]))
+               ? rewrite_copy_with(rewrite, &closed, inputs)
+               : emit_sized(rewrite, node, inputs),
+           context_put(rewrite->ctx, inputs));
 }
 
 status_t graph_close(context_t *ctx, const graph_t *graph, graph_t **out_graph)
@@ -232,7 +229,6 @@ status_t graph_close(context_t *ctx, const graph_t *graph, graph_t **out_graph)
     TRY(context_get(ctx, (size_t)n * sizeof *in, "infos of inputs", &in));
     for (int i = 0; i < n; i++) in[i] = &graph_value_type(graph, body->params[first + i])->info;
     retyping_t retyping = {.closes = true, .names = {graph, in}};
-    status_t status = rewrite_graph_typed(ctx, graph, close_node, NULL, true, &retyping, out_graph);
-    context_put(ctx, in);
-    return status;
+    FINISH(rewrite_graph_typed(ctx, graph, close_node, NULL, true, &retyping, out_graph),
+           context_put(ctx, in));
 }

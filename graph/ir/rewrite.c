@@ -158,9 +158,7 @@ status_t rewrite_copy(rewrite_t *rewrite, const graph_node_t *node)
     TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node",
                     &inputs));
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
-    status_t status = rewrite_copy_with(rewrite, node, inputs);
-    context_put(rewrite->ctx, inputs);
-    return status;
+    FINISH(rewrite_copy_with(rewrite, node, inputs), context_put(rewrite->ctx, inputs));
 }
 
 status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block)

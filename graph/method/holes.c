@@ -542,9 +542,7 @@ static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, int n,
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
     copy.n_sized = n;
     copy.sized = sized;
-    status_t status = rewrite_copy_with(rewrite, &copy, inputs);
-    context_put(rewrite->ctx, inputs);
-    return status;
+    FINISH(rewrite_copy_with(rewrite, &copy, inputs), context_put(rewrite->ctx, inputs));
 }
 
 static status_t fill_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)

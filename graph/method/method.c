@@ -8,9 +8,7 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
                            datum_t *const *in, int *n_out, datum_t **out)
 {
     graph_t *graph = graph_retain(state); /* a call inside may replace the method's graph */
-    status_t status = graph_run(ctx, graph, self, n_in, in, n_out, out);
-    graph_release(graph);
-    return status;
+    FINISH(graph_run(ctx, graph, self, n_in, in, n_out, out), graph_release(graph));
 }
 
 static void release_method(void *state)

@@ -88,9 +88,7 @@ static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, in
                               datum_t *const *in, int *n_out, datum_t **out)
 {
     module_lock(self);
-    status_t status = graph_run(ctx, graph, self, n_in, in, n_out, out);
-    module_unlock(self);
-    return status;
+    FINISH(graph_run(ctx, graph, self, n_in, in, n_out, out), module_unlock(self));
 }
 
 static status_t run_program(context_t *ctx, programs_t *first, module_t *self, int n_in,
@@ -115,9 +113,8 @@ static status_t run_graph(context_t *ctx, programs_t *first, module_t *self, int
 {
     programs_t *programs = NULL;
     TRY(programs_choose(ctx, first, self, n_in, infos, &programs));
-    const status_t status = graph_run(ctx, programs->graph, self, n_in, in, n_out, out);
-    programs_leave(first, programs);
-    return status;
+    FINISH(graph_run(ctx, programs->graph, self, n_in, in, n_out, out),
+           programs_leave(first, programs));
 }
 
 static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in,
@@ -189,9 +186,7 @@ static status_t check_inputs(context_t *ctx, void *state, int n_in, const tensor
 {
     programs_t *programs = NULL;
     TRY(programs_choose(ctx, state, NULL, n_in, in, &programs));
-    const status_t status = graph_check_inputs(ctx, programs->graph, n_in, in);
-    programs_leave(state, programs);
-    return status;
+    FINISH(graph_check_inputs(ctx, programs->graph, n_in, in), programs_leave(state, programs));
 }
 
 static const method_class_t plan_class = {.name = "plan",

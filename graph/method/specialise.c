@@ -137,10 +137,8 @@ static status_t specialise_among(context_t *ctx, module_t *module, programs_t *f
         infos[i] = inputs[i] != NULL ? &inputs[i]->info : NULL;
     if (n_in <= METHOD_MAX_OUTPUTS)
         TRY(programs_choose(ctx, first, module, n_in, infos, &programs));
-    const status_t status = specialise_for(ctx, module, programs->graph, n_in, inputs, &own,
-                                           out_graph);
-    programs_leave(first, programs);
-    return status;
+    FINISH(specialise_for(ctx, module, programs->graph, n_in, inputs, &own, out_graph),
+           programs_leave(first, programs));
 }
 
 /* Finds the graph that runs for the inputs. `caller` is the public function's name, for

@@ -55,9 +55,8 @@ status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n
     TRY(context_array(ctx, "graph_trace", "inputs", n_in, in));
     TRY(context_get(ctx, (size_t)n_in * sizeof *infos, "infos of inputs", &infos));
     for (int i = 0; i < n_in; i++) infos[i] = in[i] != NULL ? &in[i]->info : NULL;
-    status_t status = trace(ctx, "graph_trace", module, method, n_in, n_in > 0 ? in : none, infos);
-    context_put(ctx, infos);
-    return status;
+    FINISH(trace(ctx, "graph_trace", module, method, n_in, n_in > 0 ? in : none, infos),
+           context_put(ctx, infos));
 }
 
 status_t graph_trace_for(context_t *ctx, module_t *module, const char *method, int n_in,

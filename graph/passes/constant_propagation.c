@@ -179,9 +179,7 @@ static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datu
         if (name == NULL && derived.length > 0) name = text_string(&derived);
         rewrite_map(rewrite, node->outputs[i], add_constant(rewrite, out[i], name));
     }
-    status_t status = text_status(&derived);
-    text_clear(&derived);
-    return status;
+    FINISH(text_status(&derived), text_clear(&derived));
 }
 
 /* Keeps a node whose run failed. This is not an error, because the node's branch may never run. */
@@ -340,10 +338,8 @@ static status_t propagate_loop(rewrite_t *rewrite, const graph_node_t *loop, boo
     (void)read_node(&reading, loop);
     for (int b = 0; b < loop->n_blocks; b++)
         (void)rewrite_visit(loop->blocks[b], read_node, &reading);
-    status_t status = reading.all_known ? run_loop(rewrite, loop, reading.known, out_done)
-                                        : STATUS_OK;
-    context_put(ctx, reading.known);
-    return status;
+    FINISH(reading.all_known ? run_loop(rewrite, loop, reading.known, out_done) : STATUS_OK,
+           context_put(ctx, reading.known));
 }
 
 /* ---- items of containers, and comparisons with none ---- */
@@ -461,9 +457,7 @@ static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool 
     fixed.n_inputs = node->op->fixed->n_kept;
     for (int i = 0; i < fixed.n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
     *out_done = true;
-    status_t status = rewrite_emit(rewrite, &fixed, inputs, node->outputs);
-    context_put(rewrite->ctx, attrs);
-    return status;
+    FINISH(rewrite_emit(rewrite, &fixed, inputs, node->outputs), context_put(rewrite->ctx, attrs));
 }
 
 /* Computes integers that depend on an operand's sizes, after its type has become known. */

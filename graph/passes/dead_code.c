@@ -53,8 +53,7 @@ status_t pass_dead_code(context_t *ctx, const graph_t *graph, const pass_options
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *needs.values,
                            "needed values", &needs.values));
     look_back(&needs, graph_body(graph));
-    status_t status = needs.n_dead > 0 ? rewrite_graph(ctx, graph, drop_dead, &needs, out_graph)
-                                       : rewrite_nothing(graph, out_graph);
-    context_put(ctx, needs.values);
-    return status;
+    FINISH(needs.n_dead > 0 ? rewrite_graph(ctx, graph, drop_dead, &needs, out_graph)
+                            : rewrite_nothing(graph, out_graph),
+           context_put(ctx, needs.values));
 }

@@ -181,8 +181,6 @@ status_t pass_functionalize(context_t *ctx, const graph_t *graph, const pass_opt
     (void)options;
     functionalizing_t f = {.ctx = ctx, .graph = graph};
     TRY(alias_of(ctx, graph, &f.alias));
-    status_t status = f.alias->has_effects ? functionalize(&f, out_graph)
-                                           : rewrite_nothing(graph, out_graph);
-    CONTEXT_PUT(ctx, f.first, f.is_chosen, f.times);
-    return status;
+    FINISH(f.alias->has_effects ? functionalize(&f, out_graph) : rewrite_nothing(graph, out_graph),
+           CONTEXT_PUT(ctx, f.first, f.is_chosen, f.times));
 }

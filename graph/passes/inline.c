@@ -347,9 +347,7 @@ static status_t make_other(context_t *ctx, const graph_t *graph, graph_t **out_o
     if (!graph_is_open(graph)) return STATUS_OK;
     size_t n = (size_t)graph_body(graph)->n_params;
     TRY(context_get(ctx, n * sizeof *infos, "infos of inputs", &infos));
-    status_t status = pass_make_generic(ctx, graph, infos, NULL, out_other);
-    context_put(ctx, infos);
-    return status;
+    FINISH(pass_make_generic(ctx, graph, infos, NULL, out_other), context_put(ctx, infos));
 }
 
 static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, graph_t **out_graph)

@@ -314,10 +314,9 @@ status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tenso
         base = tensor_hold(tensor);
     else
         TRY(convert_to(run->ctx, tensor, &source->base, CAUSE_WEIGHT, &base));
-    status_t status = tensor_over(run->ctx, &source->view, base->storage,
-                                  base->offset + (int64_t)source->offset, out_tensor);
-    tensor_drop(base);
-    return status;
+    FINISH(tensor_over(run->ctx, &source->view, base->storage,
+                       base->offset + (int64_t)source->offset, out_tensor),
+           tensor_drop(base));
 }
 
 static status_t convert_parameter(plan_run_t *run, const plan_source_t *source,
@@ -338,9 +337,7 @@ static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, te
 {
     tensor_t *tensor = NULL;
     TRY(plan_take_parameter(run, source, &tensor));
-    status_t status = convert_parameter(run, source, tensor, out_tensor);
-    tensor_drop(tensor);
-    return status;
+    FINISH(convert_parameter(run, source, tensor, out_tensor), tensor_drop(tensor));
 }
 
 /* ---- steps that write in place or set attributes ---- */
@@ -436,9 +433,7 @@ static status_t make_argument(plan_run_t *run, const plan_source_t *source, datu
                            (char *)run->frame->pointers[source->root] + source->offset, &tensor));
     else
         TRY(take_tensor(run, source->root, source->offset, &source->info, &tensor));
-    status_t status = datum_tensor(run->ctx, tensor, out_datum);
-    tensor_drop(tensor);
-    return status;
+    FINISH(datum_tensor(run->ctx, tensor, out_datum), tensor_drop(tensor));
 }
 
 static status_t make_arguments(plan_run_t *run)

@@ -503,10 +503,9 @@ static status_t build_op(build_t *b, const graph_node_t *node)
     }
     prepared_t *prepared = NULL;
     TRY(select_node(b, node, &prepared));
-    status_t status = node->is_in_place ? build_in_place(b, node, prepared)
-                                        : build_prepared(b, node, prepared);
-    prepared_release(prepared);
-    return status;
+    FINISH(node->is_in_place ? build_in_place(b, node, prepared)
+                             : build_prepared(b, node, prepared),
+           prepared_release(prepared));
 }
 
 /* ---- other nodes ---- */

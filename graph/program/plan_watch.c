@@ -10,9 +10,7 @@ status_t plan_tensor_at(plan_run_t *run, const tensor_info_t *info, void *bytes,
 {
     storage_t *storage = NULL;
     TRY(storage_borrow(run->ctx, bytes, info_bytes(info), true, NULL, NULL, &storage));
-    status_t status = tensor_over(run->ctx, info, storage, 0, out);
-    storage_release(storage);
-    return status;
+    FINISH(tensor_over(run->ctx, info, storage, 0, out), storage_release(storage));
 }
 
 /* Makes the tensor that observers see for an input. For a weight, it is the graph's tensor. If the

@@ -183,9 +183,7 @@ static status_t give_constant(run_t *run, datum_t *constant, datum_t **out_datum
     const tensor_t *tensor = datum_as_tensor(constant);
     tensor_t *own = NULL;
     TRY(tensor_snapshot(run->ctx, tensor, &tensor->info, tensor->offset, &own));
-    status_t status = datum_tensor(run->ctx, own, out_datum);
-    tensor_drop(own);
-    return status;
+    FINISH(datum_tensor(run->ctx, own, out_datum), tensor_drop(own));
 }
 
 static status_t run_constant(run_t *run, const graph_node_t *node)

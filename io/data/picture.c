@@ -130,9 +130,7 @@ static status_t read_jpeg(picture_t *picture)
                             picture->path, errors.message);
     }
     jpeg_create_decompress(&jpeg);
-    status_t status = decode_jpeg(picture, &jpeg);
-    jpeg_destroy_decompress(&jpeg);
-    return status;
+    FINISH(decode_jpeg(picture, &jpeg), jpeg_destroy_decompress(&jpeg));
 }
 #else
 static status_t read_jpeg(picture_t *picture)
@@ -164,9 +162,7 @@ static status_t read_file(picture_t *picture)
     picture->file = fopen(picture->path, "rb");
     if (picture->file == NULL)
         return dataset_fail(picture->failure, STATUS_IO, "%s: %s", picture->path, strerror(errno));
-    status_t status = read_either(picture);
-    fclose(picture->file);
-    return status;
+    FINISH(read_either(picture), fclose(picture->file));
 }
 
 status_t picture_measure(const char *path, int64_t *out_height, int64_t *out_width,

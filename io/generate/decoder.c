@@ -49,9 +49,7 @@ static status_t read_tensor(const building_t *b, const char *name, tensor_t **ou
         *out_tensor = given;
         return STATUS_OK;
     }
-    status_t status = op_cast(b->ctx, given, DTYPE_F32, out_tensor);
-    ops_drop(b->ctx, given);
-    return status;
+    FINISH(op_cast(b->ctx, given, DTYPE_F32, out_tensor), ops_drop(b->ctx, given));
 }
 
 /* Sets parameter `path` to the file's tensor prefix + path. Sizes are [rows][columns], or [columns]
@@ -72,9 +70,7 @@ static status_t set_tensor(const building_t *b, module_t *module, const char *pr
              name, (long long)(rank == 2 ? n_rows : 1), (long long)n_columns);
     TRY(make_children(b->ctx, module, path, &owner, &path));
     TRY(read_tensor(b, name, &tensor));
-    status_t status = module_set_parameter(b->ctx, owner, path, tensor);
-    ops_drop(b->ctx, tensor);
-    return status;
+    FINISH(module_set_parameter(b->ctx, owner, path, tensor), ops_drop(b->ctx, tensor));
 }
 
 static status_t set_cache(const building_t *b, module_t *layer, const char *name, int64_t length)
@@ -82,9 +78,7 @@ static status_t set_cache(const building_t *b, module_t *layer, const char *name
     tensor_t *cache = NULL;
     TRY(tensor_zeros(b->ctx, b->shape->cache_dtype,
                      SHAPE(b->shape->n_kv_heads, b->shape->capacity, length), &cache));
-    status_t status = module_set_buffer(b->ctx, layer, name, cache);
-    ops_drop(b->ctx, cache);
-    return status;
+    FINISH(module_set_buffer(b->ctx, layer, name, cache), ops_drop(b->ctx, cache));
 }
 
 /* ---- layers ---- */

@@ -311,9 +311,7 @@ static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
     value_t *in = NULL;
     if (call->message != NULL) return add_failure(onnx, call);
     TRY(context_get(onnx->ctx, (size_t)(call->n_in + 1) * sizeof *in, "operands", &in));
-    status_t status = add_node(onnx, call, in);
-    context_put(onnx->ctx, in);
-    return status;
+    FINISH(add_node(onnx, call, in), context_put(onnx->ctx, in));
 }
 
 /* ---- blocks ---- */

@@ -116,9 +116,7 @@ status_t onnx_describe(context_t *ctx, const char *path, module_t **out_module)
     onnx_source_t source = {0};
     TRY(context_output(ctx, "onnx_describe", out_module));
     TRY(onnx_from_path(ctx, "onnx_describe", path, &source));
-    status_t status = describe_source(ctx, &source, out_module);
-    context_put(ctx, source.folder);
-    return status;
+    FINISH(describe_source(ctx, &source, out_module), context_put(ctx, source.folder));
 }
 
 status_t onnx_describe_bytes(context_t *ctx, const void *bytes, size_t n_bytes,

@@ -170,7 +170,5 @@ status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_by
              (unsigned long long)place.length, n_bytes);
     int file = -1;
     TRY(onnx_open_data(ctx, onnx->folder, onnx->path, name, place.location, &file));
-    status_t status = read_all(ctx, name, &place, file, n_bytes, bytes);
-    close(file);
-    return status;
+    FINISH(read_all(ctx, name, &place, file, n_bytes, bytes), close(file));
 }

@@ -46,9 +46,8 @@ status_t onnx_load_frozen(context_t *ctx, const char *path, const onnx_options_t
     onnx_source_t source = {0};
     TRY(context_output(ctx, "onnx_load_frozen", out_frozen));
     TRY(onnx_from_path(ctx, "onnx_load_frozen", path, &source));
-    status_t status = load_frozen(ctx, &source, options, freezing, out_frozen);
-    context_put(ctx, source.folder);
-    return status;
+    FINISH(load_frozen(ctx, &source, options, freezing, out_frozen),
+           context_put(ctx, source.folder));
 }
 
 status_t onnx_load_frozen_bytes(context_t *ctx, const void *bytes, size_t n_bytes,

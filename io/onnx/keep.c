@@ -30,9 +30,7 @@
 
 static status_t put_take(context_t *ctx, datum_t *dict, const char *key, datum_t *value)
 {
-    const status_t status = datum_put(ctx, dict, key, value);
-    datum_release(value);
-    return status;
+    FINISH(datum_put(ctx, dict, key, value), datum_release(value));
 }
 
 static status_t put_bool(context_t *ctx, datum_t *dict, const char *key, bool is)
@@ -197,9 +195,7 @@ status_t onnx_keep(context_t *ctx, module_t *frozen, const char *path,
 {
     onnx_source_t source = {0};
     TRY(onnx_from_path(ctx, "onnx_keep", path, &source));
-    const status_t status = keep(ctx, frozen, &source, options, how);
-    context_put(ctx, source.folder);
-    return status;
+    FINISH(keep(ctx, frozen, &source, options, how), context_put(ctx, source.folder));
 }
 
 status_t onnx_keep_bytes(context_t *ctx, module_t *frozen, const void *bytes, size_t n_bytes,

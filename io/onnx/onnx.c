@@ -484,9 +484,7 @@ static status_t append_name(context_t *ctx, datum_t *list, const char *name)
 {
     datum_t *item = NULL;
     TRY(datum_string(ctx, name, &item));
-    status_t status = datum_append(ctx, list, item);
-    datum_release(item);
-    return status;
+    FINISH(datum_append(ctx, list, item), datum_release(item));
 }
 
 static status_t set_names(onnx_t *onnx, const char *attribute, size_t n,
@@ -511,9 +509,7 @@ static status_t put_metadata(context_t *ctx, datum_t *dict,
 {
     datum_t *value = NULL;
     TRY(datum_string(ctx, text_or(pair->value, ""), &value));
-    status_t status = datum_put(ctx, dict, text_or(pair->key, ""), value);
-    datum_release(value);
-    return status;
+    FINISH(datum_put(ctx, dict, text_or(pair->key, ""), value), datum_release(value));
 }
 
 static status_t set_metadata(onnx_t *onnx)
@@ -538,9 +534,7 @@ status_t onnx_set_attributes(onnx_t *onnx)
     TRY(set_names(onnx, "output_names", graph->n_output, graph->output));
     TRY(set_metadata(onnx));
     TRY(datum_int(onnx->ctx, onnx->opset, &opset));
-    status_t status = module_set_attribute(onnx->ctx, onnx->module, "opset", opset);
-    datum_release(opset);
-    return status;
+    FINISH(module_set_attribute(onnx->ctx, onnx->module, "opset", opset), datum_release(opset));
 }
 
 static status_t find_dequantize(void *user, const graph_node_t *node)
@@ -635,9 +629,7 @@ static status_t import_in_space(onnx_t *onnx, const onnx_source_t *source)
     if (onnx->kept != NULL && onnx->kept->found != NULL) return STATUS_OK;
     TRY(sym_space_create(onnx->ctx, &onnx->space));
     sym_space_t *outer = sym_space_enter(onnx->ctx, onnx->space);
-    status_t status = import_model(onnx);
-    sym_space_enter(onnx->ctx, outer);
-    return status;
+    FINISH(import_model(onnx), sym_space_enter(onnx->ctx, outer));
 }
 
 status_t onnx_import(context_t *ctx, const onnx_source_t *source, const onnx_options_t *options,
@@ -682,9 +674,7 @@ status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *optio
     onnx_source_t source = {0};
     TRY(context_output(ctx, "onnx_load", out_module));
     TRY(onnx_from_path(ctx, "onnx_load", path, &source));
-    status_t status = onnx_import(ctx, &source, options, NULL, out_module);
-    context_put(ctx, source.folder);
-    return status;
+    FINISH(onnx_import(ctx, &source, options, NULL, out_module), context_put(ctx, source.folder));
 }
 
 status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,

@@ -112,10 +112,9 @@ static status_t change(onnx_node_t *node, int n, const item_t *items, int place,
         if (i == place && put != ITEM_NONE) changed[n_changed++] = put;
         if (i < n && (i != place || put != ITEM_NONE)) changed[n_changed++] = items[i];
     }
-    status_t status = onnx_sequence(node, onnx->items[node->in[0]].info.dtype, n_changed, changed,
-                                    &node->out[0]);
-    context_put(onnx->ctx, changed);
-    return status;
+    FINISH(
+        onnx_sequence(node, onnx->items[node->in[0]].info.dtype, n_changed, changed, &node->out[0]),
+        context_put(onnx->ctx, changed));
 }
 
 status_t onnx_sequence_item(onnx_node_t *node, item_t list, item_t place, item_t *out)
@@ -284,9 +283,8 @@ status_t onnx_import_split_to_sequence(onnx_node_t *node)
     if (rank == 0) FAIL(ctx, STATUS_INVALID_ARGUMENT, "x is of rank 0");
     TRY(onnx_dim(node, "axis", rank, 0, &axis));
     TRY(context_get(ctx, MAX_ELEMENTS * (sizeof *pieces + sizeof(item_t)), "pieces", &pieces));
-    status_t status = split(node, axis, pieces, (item_t *)(void *)(pieces + MAX_ELEMENTS));
-    context_put(ctx, pieces);
-    return status;
+    FINISH(split(node, axis, pieces, (item_t *)(void *)(pieces + MAX_ELEMENTS)),
+           context_put(ctx, pieces));
 }
 
 /* Concatenates with several calls if an operator cannot take all items at once. */

@@ -75,7 +75,5 @@ status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_
     *out_is_known = n >= 0;
     if (n < 0) return STATUS_OK;
     TRY(context_get(onnx->ctx, (size_t)(node->n_out * n + 1) * sizeof *items, "items", &items));
-    status_t status = map_known(node, body, n, items);
-    context_put(onnx->ctx, items);
-    return status;
+    FINISH(map_known(node, body, n, items), context_put(onnx->ctx, items));
 }

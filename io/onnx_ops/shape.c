@@ -343,9 +343,7 @@ static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range
     int64_t *index = NULL;
     TRY(context_get(node->onnx->ctx, (size_t)count * sizeof *index, "an index", &index));
     for (int64_t i = 0; i < count; i++) index[i] = range->start + i * range->step;
-    status_t status = onnx_take(node, x, dim, (int)count, index, out);
-    context_put(node->onnx->ctx, index);
-    return status;
+    FINISH(onnx_take(node, x, dim, (int)count, index, out), context_put(node->onnx->ctx, index));
 }
 
 /* True if a bound exceeds all possible sizes. It then means the first or the last element. */

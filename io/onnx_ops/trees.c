@@ -394,9 +394,7 @@ status_t onnx_import_tree_regressor(onnx_node_t *node)
     if (n < 1 || n > INT32_MAX || (forest.lists.bases.n > 0 && forest.lists.bases.n != (size_t)n))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "n_targets %lld, base_values %zu", (long long)n,
              forest.lists.bases.n);
-    status_t status = regress(&forest, aggregate, transform);
-    put_blocks(&forest);
-    return status;
+    FINISH(regress(&forest, aggregate, transform), put_blocks(&forest));
 }
 
 /* ---- classification ---- */
@@ -474,7 +472,5 @@ status_t onnx_import_tree_classifier(onnx_node_t *node)
     if (n < 2 || n > INT32_MAX || (n_bases != 0 && n_bases != n && !(n == 2 && n_bases == 1)))
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%zu classes, base_values %zu", n, n_bases);
     forest.lists.n_targets = (int64_t)n;
-    status_t status = classify(&forest, transform, labels);
-    put_blocks(&forest);
-    return status;
+    FINISH(classify(&forest, transform, labels), put_blocks(&forest));
 }

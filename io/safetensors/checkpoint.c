@@ -31,9 +31,7 @@ static status_t put_text(context_t *ctx, datum_t *dict, const char *key, const c
 {
     datum_t *value = NULL;
     TRY(datum_string(ctx, text, &value));
-    status_t status = datum_put(ctx, dict, key, value);
-    datum_release(value);
-    return status;
+    FINISH(datum_put(ctx, dict, key, value), datum_release(value));
 }
 
 static status_t put_random(context_t *ctx, datum_t *dict)
@@ -169,9 +167,7 @@ static status_t put_tensor(context_t *ctx, const safetensors_t *file, const char
     datum_t *value = NULL;
     TRY(safetensors_tensor(ctx, file, name, &tensor)); /* the open scope releases it */
     TRY(datum_tensor(ctx, tensor, &value));
-    status_t status = datum_put(ctx, dict, key, value);
-    datum_release(value);
-    return status;
+    FINISH(datum_put(ctx, dict, key, value), datum_release(value));
 }
 
 static status_t read_tensor(context_t *ctx, checkpoint_t *checkpoint, const module_t *module,
@@ -255,7 +251,5 @@ status_t checkpoint_load(context_t *ctx, module_t *module, optimizer_t *optimize
     if (path == NULL) return context_null(ctx, "checkpoint_load", "path");
     safetensors_t *file = NULL;
     TRY(safetensors_open(ctx, path, &file));
-    status_t status = load_file(ctx, file, path, module, optimizer, out_metadata);
-    safetensors_close(file);
-    return status;
+    FINISH(load_file(ctx, file, path, module, optimizer, out_metadata), safetensors_close(file));
 }

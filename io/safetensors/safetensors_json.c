@@ -171,9 +171,7 @@ status_t safetensors_read_header(context_t *ctx, safetensors_t *file, const char
         FAIL(ctx, status_of(&error), "safetensors: %s, byte %d of the header: %s, must be JSON",
              file->path, error.position, error.text);
     reading_t reading = {ctx, file, file->path};
-    status_t status = read_root(&reading, root);
-    json_decref(root);
-    return status;
+    FINISH(read_root(&reading, root), json_decref(root));
 }
 
 status_t safetensors_check_build(context_t *ctx)

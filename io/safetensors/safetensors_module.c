@@ -8,9 +8,7 @@ static status_t put_unknown(context_t *ctx, const char *name, datum_t *dict)
 {
     datum_t *none = NULL;
     TRY(datum_none(ctx, &none));
-    status_t status = datum_put(ctx, dict, name, none);
-    datum_release(none);
-    return status;
+    FINISH(datum_put(ctx, dict, name, none), datum_release(none));
 }
 
 static status_t load(context_t *ctx, module_t *module, const safetensors_t *file, bool is_strict)
@@ -40,9 +38,7 @@ status_t module_load_safetensors(context_t *ctx, module_t *module, const char *p
     if (module == NULL) return context_null(ctx, "module_load_safetensors", "module");
     safetensors_t *file = NULL;
     TRY(safetensors_open(ctx, path, &file));
-    status_t status = load(ctx, module, file, is_strict);
-    safetensors_close(file);
-    return status;
+    FINISH(load(ctx, module, file, is_strict), safetensors_close(file));
 }
 
 status_t module_save_safetensors(context_t *ctx, module_t *module, const char *path,
@@ -50,7 +46,5 @@ status_t module_save_safetensors(context_t *ctx, module_t *module, const char *p
 {
     datum_t *dict = NULL;
     TRY(module_state_dict(ctx, module, &dict));
-    status_t status = safetensors_save(ctx, path, dict, metadata);
-    datum_release(dict);
-    return status;
+    FINISH(safetensors_save(ctx, path, dict, metadata), datum_release(dict));
 }

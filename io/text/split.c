@@ -171,9 +171,7 @@ status_t splitter_run(encoding_t *encoding, const char *text, size_t n_bytes)
 {
     pcre2_match_data *match = pcre2_match_data_create(1, encoding->tokenizer->splitter->memory);
     if (match == NULL) return fail_memory(encoding->ctx);
-    status_t status = split(encoding, match, 0, text, n_bytes);
-    pcre2_match_data_free(match);
-    return status;
+    FINISH(split(encoding, match, 0, text, n_bytes), pcre2_match_data_free(match));
 }
 
 #else

@@ -235,9 +235,7 @@ static status_t add_sentence(encoding_t *encoding, const char *text, size_t n_by
         sentence[n++] = is_mark ? ' ' : text[i];
         if (is_mark) i += 2;
     }
-    status_t status = encoding_add_word(encoding, sentence, n);
-    context_put(encoding->ctx, sentence);
-    return status;
+    FINISH(encoding_add_word(encoding, sentence, n), context_put(encoding->ctx, sentence));
 }
 
 static status_t add_fragments(encoding_t *encoding, const char *text, const fragments_t *fragments)

@@ -67,9 +67,7 @@ status_t layer_parameter(context_t *ctx, module_t *module, const char *name, int
 {
     tensor_t *tensor = NULL;
     TRY(make(ctx, name, rank, sizes, fill, a, b, &tensor));
-    status_t status = module_set_parameter(ctx, module, name, tensor);
-    tensor_drop(tensor);
-    return status;
+    FINISH(module_set_parameter(ctx, module, name, tensor), tensor_drop(tensor));
 }
 
 status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int rank,
@@ -77,9 +75,7 @@ status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int ra
 {
     tensor_t *tensor = NULL;
     TRY(make(ctx, name, rank, sizes, fill, a, b, &tensor));
-    status_t status = module_set_buffer(ctx, module, name, tensor);
-    tensor_drop(tensor);
-    return status;
+    FINISH(module_set_buffer(ctx, module, name, tensor), tensor_drop(tensor));
 }
 
 /* ---- attributes ---- */
@@ -87,9 +83,7 @@ status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int ra
 /* Sets an attribute. Takes ownership of the value. */
 static status_t set(context_t *ctx, module_t *module, const char *name, datum_t *value)
 {
-    status_t status = module_set_attribute(ctx, module, name, value);
-    datum_release(value);
-    return status;
+    FINISH(module_set_attribute(ctx, module, name, value), datum_release(value));
 }
 
 status_t layer_set_int(context_t *ctx, module_t *module, const char *name, int64_t value)
@@ -131,7 +125,5 @@ status_t layer_set_sizes(context_t *ctx, module_t *module, const char *name, int
 
 status_t layer_child_take(context_t *ctx, module_t *module, const char *name, module_t *child)
 {
-    status_t status = module_set_child(ctx, module, name, child);
-    module_release(child);
-    return status;
+    FINISH(module_set_child(ctx, module, name, child), module_release(child));
 }

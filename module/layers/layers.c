@@ -320,7 +320,5 @@ static status_t append(context_t *ctx, module_t *sequential, module_t *child)
 
 status_t layer_append_take(context_t *ctx, module_t *sequential, module_t *child)
 {
-    status_t status = append(ctx, sequential, child);
-    module_release(child);
-    return status;
+    FINISH(append(ctx, sequential, child), module_release(child));
 }

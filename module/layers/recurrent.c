@@ -246,9 +246,7 @@ static status_t fill_layer(context_t *ctx, module_t *module, const recurrent_ini
     if (init->kind != RNN) return STATUS_OK;
     datum_t *name = NULL;
     TRY(datum_string(ctx, options->is_relu ? "relu" : "tanh", &name));
-    status_t status = module_set_attribute(ctx, module, "nonlinearity", name);
-    datum_release(name);
-    return status;
+    FINISH(module_set_attribute(ctx, module, "nonlinearity", name), datum_release(name));
 }
 
 static status_t build(context_t *ctx, const recurrent_init_t *init, module_t **out_module)

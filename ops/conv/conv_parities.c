@@ -191,10 +191,9 @@ status_t conv_parities_error(context_t *ctx, const tensor_info_t *weight, const 
     tensor_info_t info;
     float *split = NULL;
     TRY(split_weight(ctx, weight, bytes, &info, &split));
-    const status_t status = conv_winograd_tile_error(ctx, &info, split, 1,
-                                                     conv_parities_tile(weight, size), out_error);
-    context_put(ctx, split);
-    return status;
+    FINISH(
+        conv_winograd_tile_error(ctx, &info, split, 1, conv_parities_tile(weight, size), out_error),
+        context_put(ctx, split));
 }
 
 /* ---- running ---- */

@@ -28,9 +28,7 @@ static status_t scalar_run(context_t *ctx, const opdef_t *op, const tensor_t *x,
     TRY(context_output(ctx, op->name, out));
     TRY(make_number(ctx, op, x, dtype, value, integer, &number));
     const tensor_t *in[] = {x, number};
-    status_t status = dispatch_run(ctx, op, NULL, 2, in, NULL, out);
-    tensor_drop(number);
-    return status;
+    FINISH(dispatch_run(ctx, op, NULL, 2, in, NULL, out), tensor_drop(number));
 }
 
 static status_t run_in_place(context_t *ctx, const opdef_t *op, tensor_t *x, dtype_t dtype,

@@ -321,9 +321,7 @@ status_t op_scatter_value(context_t *ctx, const tensor_t *x, int64_t dim, const 
     tensor_t *src = NULL;
     TRY(context_output(ctx, "scatter", out));
     TRY(make_src(ctx, x, index, value, &src));
-    status_t status = op_scatter(ctx, x, dim, index, src, reduction, out);
-    ops_drop(ctx, src);
-    return status;
+    FINISH(op_scatter(ctx, x, dim, index, src, reduction, out), ops_drop(ctx, src));
 }
 
 status_t op_scatter_value_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
@@ -331,7 +329,5 @@ status_t op_scatter_value_(context_t *ctx, tensor_t *x, int64_t dim, const tenso
 {
     tensor_t *src = NULL;
     TRY(make_src(ctx, x, index, value, &src));
-    status_t status = op_scatter_(ctx, x, dim, index, src, reduction);
-    ops_drop(ctx, src);
-    return status;
+    FINISH(op_scatter_(ctx, x, dim, index, src, reduction), ops_drop(ctx, src));
 }

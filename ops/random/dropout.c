@@ -246,7 +246,5 @@ status_t op_dropout_train(context_t *ctx, const tensor_t *x, double p, int64_t l
     TRY(dispatch_run(ctx, &op_def_draw_seed, NULL, 0, NULL, NULL, &seed));
     const attrs_t attrs = {p, leading_dims};
     const tensor_t *in[] = {x, seed};
-    status_t status = dispatch_run(ctx, &op_def_dropout_by, &attrs, 2, in, NULL, out);
-    ops_drop(ctx, seed);
-    return status;
+    FINISH(dispatch_run(ctx, &op_def_dropout_by, &attrs, 2, in, NULL, out), ops_drop(ctx, seed));
 }

@@ -33,6 +33,14 @@
         return STATUS_OK;                                                                          \
     } while (0)
 
+/* Returns the status of expr, after `cleanup`. */
+#define FINISH(expr, cleanup)                                                                      \
+    do {                                                                                           \
+        const status_t try_status_ = (expr);                                                       \
+        cleanup;                                                                                   \
+        return try_status_;                                                                        \
+    } while (0)
+
 /* Returns with a code and a message "<op>: <what was given>, <rule>". */
 #define FAIL(ctx, code, ...) return context_fail((ctx), (code), __VA_ARGS__)
 

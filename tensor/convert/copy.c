@@ -186,9 +186,7 @@ static status_t cast_mkldnn(context_t *ctx, const tensor_t *tensor, dtype_t dtyp
     tensor_t *plain = NULL;
     TRY(storage_restore(ctx, tensor->storage, CAUSE_USER));
     TRY(convert_make(ctx, tensor, &want, CAUSE_USER, &plain));
-    status_t status = cast_elements(ctx, plain, dtype, out_tensor);
-    tensor_drop(plain);
-    return status;
+    FINISH(cast_elements(ctx, plain, dtype, out_tensor), tensor_drop(plain));
 }
 
 status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tensor_t **out_tensor)

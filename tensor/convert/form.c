@@ -257,9 +257,7 @@ status_t form_add(context_t *ctx, const tensor_t *tensor, tensor_t *form)
 {
     form_t *kept = NULL;
     storage_lock(tensor->storage);
-    status_t status = keep(ctx, tensor, form, &kept);
-    storage_unlock(tensor->storage);
-    return status;
+    FINISH(keep(ctx, tensor, form, &kept), storage_unlock(tensor->storage));
 }
 
 int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms)

@@ -311,7 +311,5 @@ static status_t commit_file(file_writer_t *writer)
 status_t file_write_end(file_writer_t *writer, bool commit)
 {
     if (writer == NULL) return STATUS_INVALID_ARGUMENT;
-    status_t status = commit ? commit_file(writer) : STATUS_OK;
-    drop_writer(writer);
-    return status;
+    FINISH(commit ? commit_file(writer) : STATUS_OK, drop_writer(writer));
 }

@@ -84,9 +84,7 @@ status_t onednn_frame_add(context_t *ctx, onednn_frame_t *frame, int number,
 {
     dnnl_memory_desc_t md = NULL;
     TRY_ONEDNN(ctx, onednn_md_create(info, &md));
-    status_t status = add_memory(ctx, frame, number, md, handle, out_memory);
-    dnnl_memory_desc_destroy(md);
-    return status;
+    FINISH(add_memory(ctx, frame, number, md, handle, out_memory), dnnl_memory_desc_destroy(md));
 }
 
 /* Makes an argument's memory object, without a pointer to elements. A scale that this version of
@@ -228,9 +226,7 @@ status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *
 {
     onednn_frame_t *frame = take_idle(primitive);
     if (frame == NULL) TRY(onednn_frame_create(ctx, primitive, &frame));
-    status_t status = onednn_frame_run(ctx, frame, arguments, scratch);
-    give_back(primitive, frame);
-    return status;
+    FINISH(onednn_frame_run(ctx, frame, arguments, scratch), give_back(primitive, frame));
 }
 
 /* ---- packing ---- */

@@ -381,9 +381,7 @@ static status_t clone_tensor(context_t *ctx, const datum_t *datum, datum_t **out
 {
     tensor_t *tensor = NULL;
     TRY(tensor_duplicate(ctx, datum->tensor, &tensor));
-    status_t status = datum_tensor(ctx, tensor, out_copy);
-    tensor_drop(tensor);
-    return status;
+    FINISH(datum_tensor(ctx, tensor, out_copy), tensor_drop(tensor));
 }
 
 static status_t clone_items(context_t *ctx, const datum_t *datum, datum_t *copy)

@@ -360,8 +360,7 @@ status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rul
                     graph_t **out_graph)
 {
     folding_t folding = {.ctx = ctx, .graph = graph, .rule = rule};
-    status_t status = find_and_fold(&folding, out_graph);
-    CONTEXT_PUT(ctx, folding.steps, folding.folds, folding.fold_of, folding.block_of,
-                folding.is_constant);
-    return status;
+    FINISH(find_and_fold(&folding, out_graph),
+           CONTEXT_PUT(ctx, folding.steps, folding.folds, folding.fold_of, folding.block_of,
+                       folding.is_constant));
 }

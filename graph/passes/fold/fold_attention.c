@@ -121,10 +121,9 @@ static status_t emit_key(rewrite_t *rewrite, const match_t *match, value_t *out_
     }
     *out_key = rewrite_value(rewrite, transposed);
     print_swap(pattern_info(rewrite->from, transposed)->rank, &dims);
-    status_t status = pattern_add(rewrite, "permute", text_string(&dims), 1, out_key,
-                                  match_node(match, "scores")->path, out_key);
-    text_clear(&dims);
-    return status;
+    FINISH(pattern_add(rewrite, "permute", text_string(&dims), 1, out_key,
+                       match_node(match, "scores")->path, out_key),
+           text_clear(&dims));
 }
 
 static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const match_t *match,

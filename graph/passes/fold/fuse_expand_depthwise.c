@@ -206,7 +206,5 @@ status_t pass_fuse_expand_depthwise(context_t *ctx, const graph_t *graph,
 {
     (void)options;
     fusing_t fusing = {.ctx = ctx, .graph = graph};
-    status_t status = find_and_fuse(&fusing, out_graph);
-    CONTEXT_PUT(ctx, fusing.firsts, fusing.is_between);
-    return status;
+    FINISH(find_and_fuse(&fusing, out_graph), CONTEXT_PUT(ctx, fusing.firsts, fusing.is_between));
 }

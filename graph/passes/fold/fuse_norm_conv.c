@@ -181,7 +181,6 @@ status_t pass_fuse_norm_conv(context_t *ctx, const graph_t *graph, const pass_op
 {
     (void)options;
     fusing_t fusing = {.ctx = ctx, .graph = graph, .op = ops_find("batch_norm_conv2d")};
-    status_t status = find_and_fuse(&fusing, out_graph);
-    CONTEXT_PUT(ctx, fusing.norms, fusing.is_gone, fusing.is_converted);
-    return status;
+    FINISH(find_and_fuse(&fusing, out_graph),
+           CONTEXT_PUT(ctx, fusing.norms, fusing.is_gone, fusing.is_converted));
 }

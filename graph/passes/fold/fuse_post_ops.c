@@ -476,9 +476,7 @@ static status_t emit_chain(rewrite_t *rewrite, const chain_t *chain)
     node.n_inputs = n;
     node.inputs = inputs;
     node.n_post_inputs = n - n_own;
-    status_t status = rewrite_emit(rewrite, &node, inputs, &chain->end);
-    context_put(ctx, attrs);
-    return status;
+    FINISH(rewrite_emit(rewrite, &node, inputs, &chain->end), context_put(ctx, attrs));
 }
 
 static const chain_t *chain_of(const fusing_t *fusing, const graph_node_t *node)
@@ -520,7 +518,5 @@ status_t pass_fuse_post_ops(context_t *ctx, const graph_t *graph, const pass_opt
 {
     (void)options;
     fusing_t fusing = {.ctx = ctx, .graph = graph};
-    status_t status = find_and_fuse(&fusing, out_graph);
-    CONTEXT_PUT(ctx, fusing.chains, fusing.usages);
-    return status;
+    FINISH(find_and_fuse(&fusing, out_graph), CONTEXT_PUT(ctx, fusing.chains, fusing.usages));
 }

@@ -285,9 +285,7 @@ static status_t emit_split(rewrite_t *rewrite, const group_t *group, value_t joi
     *dim = rewrite_conv(first) > 0 ? 1 : -1;
     *pieces = sizes;
     node.attrs = attrs;
-    status_t status = rewrite_emit(rewrite, &node, &joined, outputs);
-    context_put(rewrite->ctx, attrs);
-    return status;
+    FINISH(rewrite_emit(rewrite, &node, &joined, outputs), context_put(rewrite->ctx, attrs));
 }
 
 static status_t emit_group(rewrite_t *rewrite, const group_t *group)
@@ -345,7 +343,6 @@ status_t pass_merge_shared_inputs(context_t *ctx, const graph_t *graph,
 {
     (void)options;
     merging_t merging = {.ctx = ctx, .graph = graph};
-    status_t status = find_and_merge(&merging, out_graph);
-    CONTEXT_PUT(ctx, merging.groups, merging.group_of, merging.is_made);
-    return status;
+    FINISH(find_and_merge(&merging, out_graph),
+           CONTEXT_PUT(ctx, merging.groups, merging.group_of, merging.is_made));
 }

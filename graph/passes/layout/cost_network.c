@@ -717,8 +717,7 @@ status_t network_solve(context_t *ctx, const network_t *network, int n_starts,
                        network_certificate_t *out_certificate)
 {
     improver_t improver = {.ctx = ctx, .network = network};
-    status_t status = solve(&improver, n_starts, starts, out_chosen, out_certificate);
-    CONTEXT_PUT(ctx, improver.first, improver.of_fan, improver.n_wanting, improver.touches,
-                improver.chosen);
-    return status;
+    FINISH(solve(&improver, n_starts, starts, out_chosen, out_certificate),
+           CONTEXT_PUT(ctx, improver.first, improver.of_fan, improver.n_wanting, improver.touches,
+                       improver.chosen));
 }

@@ -72,7 +72,6 @@ status_t pass_fold_reorders(context_t *ctx, const graph_t *graph, const pass_opt
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *readers.is_replaced,
                            "converted constants", &readers.is_replaced));
     (void)rewrite_visit(graph_body(graph), note_conversion, &readers);
-    status_t status = rewrite_graph(ctx, graph, fold_node, &readers, out_graph);
-    context_put(ctx, readers.is_replaced);
-    return status;
+    FINISH(rewrite_graph(ctx, graph, fold_node, &readers, out_graph),
+           context_put(ctx, readers.is_replaced));
 }

@@ -248,7 +248,5 @@ status_t pass_layout(context_t *ctx, const graph_t *graph, const pass_options_t 
 {
     graph_t *typed = NULL;
     TRY(graph_retype(ctx, graph, NULL, &typed));
-    status_t status = choose_and_emit(ctx, typed, options, out_graph);
-    graph_release(typed);
-    return status;
+    FINISH(choose_and_emit(ctx, typed, options, out_graph), graph_release(typed));
 }

@@ -260,9 +260,7 @@ static status_t copy_wide(rewrite_t *rewrite, const graph_node_t *node)
     TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node",
                     &inputs));
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = wide(rewrite, node->inputs[i], node->path);
-    status_t status = rewrite_copy_with(rewrite, node, inputs);
-    context_put(rewrite->ctx, inputs);
-    return status;
+    FINISH(rewrite_copy_with(rewrite, node, inputs), context_put(rewrite->ctx, inputs));
 }
 
 static status_t lower_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)

@@ -71,10 +71,9 @@ static status_t copy_as(rewrite_t *rewrite, const graph_node_t *node, dtype_t dt
                     &inputs));
     for (int i = 0; i < node->n_inputs; i++)
         inputs[i] = as_dtype(rewrite, node->inputs[i], dtype, node->path);
-    status_t status = dtype == DTYPE_F32 ? rewrite_emit(rewrite, node, inputs, node->outputs)
-                                         : rewrite_copy_with(rewrite, node, inputs);
-    context_put(rewrite->ctx, inputs);
-    return status;
+    FINISH(dtype == DTYPE_F32 ? rewrite_emit(rewrite, node, inputs, node->outputs)
+                              : rewrite_copy_with(rewrite, node, inputs),
+           context_put(rewrite->ctx, inputs));
 }
 
 static bool is_written(const alias_t *alias, const graph_node_t *node)
