@@ -1,13 +1,17 @@
-/* Tessera: a tensor runtime in C11 on top of oneDNN. Installed, all public headers are joined
- * in this one.
+/* Tessera: a tensor runtime in C11 on top of oneDNN. The installed tessera.h joins all public
+ * headers.
  *
- * Errors: every fallible call returns status_t, and context_error(ctx) is the sentence that goes
- * with it; what it would have given is then NULL. Errors are local: a scope and a forward start
- * clean, their first failure is that of their end, NULL where a tensor is required passes it on,
- * and context_clear_error says that it was handled. Ownership: what a call gives the caller
- * releases; in a scope he may, else the scope does. A forward may return what it made and its
- * inputs. scope.h has both rules in full. Threads: one context each; tensors, frozen modules and
- * plans may be shared. */
+ * Errors: a function that can fail returns status_t. If it fails, its outputs are NULL, and
+ * context_error(ctx) returns a message. A function that needs a tensor and gets NULL returns the
+ * context's first failure, so a chain of calls needs only one check. A scope or a forward starts
+ * without failures, and its end returns the first one inside. context_clear_error discards a
+ * failure that the program has handled.
+ *
+ * Ownership: the caller releases what a function returns to it. In a scope, the scope releases
+ * tensors that the caller has not released. A forward may return its inputs and what it has made.
+ * scope.h has these rules in full.
+ *
+ * Threads: each thread has its own context. Tensors, frozen modules and plans may be shared. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 

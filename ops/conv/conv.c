@@ -76,7 +76,7 @@ status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor
         REQUIRE(ctx,
                 sym_at_most(ctx, 0, sym_add(ctx, extra, pad)) &&
                     (sym_is(extra) || extra <= INT32_MAX),
-                "%s: extra_padding %lld behind padding %lld, at least 0 together is needed", op,
+                "%s: extra_padding %lld after padding %lld, a sum of at least 0 is needed", op,
                 (long long)extra, (long long)pad);
         REQUIRE(ctx, sym_at_most(ctx, 1, kernel), "%s: weight %s, kernels of at least 1 are needed",
                 op, info_brief(weight));

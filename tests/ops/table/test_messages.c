@@ -21,7 +21,7 @@ static void sizes_that_overflow_are_refused(void **state)
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &padding, &out), STATUS_INVALID_ARGUMENT,
                 "padding 9223372036854775807");
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &both, &out), STATUS_INVALID_ARGUMENT,
-                "conv2d: extra_padding 9223372036854775807 behind padding 1");
+                "conv2d: extra_padding 9223372036854775807 after padding 1");
     const conv_transpose_attrs_t stride = {.stride = {most, 1}, .output_padding = {most - 1, 0}},
                                  outputs = {.groups = most};
     tensor_t *column = NULL;
@@ -62,7 +62,7 @@ static void negative_padding_in_total_is_named_by_both_its_parts(void **state)
     CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4, 4, 3, 3), &weight));
     const conv_attrs_t attrs = {.padding = {1, 1}, .extra_padding = {0, -2}};
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &out), STATUS_INVALID_ARGUMENT,
-                "conv2d: extra_padding -2 behind padding 1, at least 0 together is needed");
+                "conv2d: extra_padding -2 after padding 1, a sum of at least 0 is needed");
     tensor_release(x);
     tensor_release(weight);
 }
