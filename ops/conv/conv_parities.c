@@ -5,6 +5,7 @@
  * of channels would be empty. x is row-major and is split one image at a time. Tiles have the
  * largest allowed size, because the weight is small. */
 #include <stdint.h>
+#include <stdio.h>
 
 #include "kernels/conv/parities_impl.h"
 #include "ops/accept_impl.h"
@@ -28,6 +29,7 @@ typedef struct state {
     int n_threads;
     int addend;     /* index of the added input, or -1 */
     size_t n_split; /* floats of the split x, before the kernel's scratch */
+    char name[CONV_WINOGRAD_NAME_MAX];
 } state_t;
 
 /* ---- supported calls ---- */
@@ -116,15 +118,6 @@ static double estimate(const context_t *ctx, const op_call_t *call, const state_
     return conv_winograd_estimate(ctx, &all, made->isa) + cost_run(ctx, "native", 0.0, moved);
 }
 
-static const char *name_of(isa_t isa)
-{
-    static const char *const names[ISA_COUNT] = {[ISA_PORTABLE] = "winograd_parities:portable",
-                                                 [ISA_NEON] = "winograd_parities:neon",
-                                                 [ISA_AVX2] = "winograd_parities:avx2",
-                                                 [ISA_AVX512] = "winograd_parities:avx512"};
-    return names[isa];
-}
-
 static status_t conv_parities_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const char *reason = obstacle(call);
@@ -146,9 +139,10 @@ static status_t conv_parities_prepare(context_t *ctx, const op_call_t *call, pre
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
     prepared_set_scratch(prepared, winograd_scratch(w, made.isa, made.n_threads) +
                                        made.n_split * sizeof(float));
-    prepared->implementation = name_of(made.isa);
+    snprintf(made.name, sizeof made.name, "winograd_parities:%s", isa_name(made.isa));
     TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
     *state = made;
+    prepared->implementation = state->name;
     return STATUS_OK;
 }
 

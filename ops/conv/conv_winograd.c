@@ -15,6 +15,7 @@
  *
  * Activations are in blocks of the machine's lanes. The packed weight is the transformed weight. */
 #include <math.h>
+#include <stdio.h>
 
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_winograd_impl.h"
@@ -28,13 +29,13 @@ enum { X, WEIGHT, BIAS, POST };
 enum { TILE, LANES, MORE_STRIDE, N_NUMBERS };
 
 #define VERSION 2 /* version of the format of winograd_pack */
-#define LARGEST_SIZE 6
 
 typedef struct state {
     winograd_t winograd; /* without pointers */
     isa_t isa;
     int n_threads;
     int addend; /* index of the added input, or -1 */
+    char name[CONV_WINOGRAD_NAME_MAX];
 } state_t;
 
 /* ---- supported calls ---- */
@@ -238,20 +239,10 @@ winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t 
                         .in_pairs = conv_winograd_is_in_pairs(weight, size)};
 }
 
-#define NAMES(isa)                                                                                 \
-    {                                                                                              \
-        {"winograd_2x2:" isa, "winograd_4x4:" isa, "winograd_6x6:" isa},                           \
-            {"winograd_2x2_stride_2:" isa, "winograd_4x4_stride_2:" isa},                          \
-    }
-
-const char *conv_winograd_name(isa_t isa, const winograd_t *w)
+void conv_winograd_name(isa_t isa, const winograd_t *w, char *out)
 {
-    static const char *const names[ISA_COUNT][2][LARGEST_SIZE / 2] = {
-        [ISA_PORTABLE] = NAMES("portable"),
-        [ISA_NEON] = NAMES("neon"),
-        [ISA_AVX2] = NAMES("avx2"),
-        [ISA_AVX512] = NAMES("avx512")};
-    return names[isa][w->stride - 1][w->tile / 2 - 1];
+    snprintf(out, CONV_WINOGRAD_NAME_MAX, "winograd_%dx%d%s:%s", w->tile, w->tile,
+             w->stride == 2 ? "_stride_2" : "", isa_name(isa));
 }
 
 /* If a reason applies to all sizes, only the kernel of the largest allowed size reports it. */
@@ -294,9 +285,10 @@ static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int
                              N_NUMBERS, numbers));
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
     prepared_set_scratch(prepared, winograd_scratch(w, isa, made.n_threads));
-    prepared->implementation = conv_winograd_name(isa, w);
+    conv_winograd_name(isa, w, made.name);
     TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
     *state = made;
+    prepared->implementation = state->name;
     return STATUS_OK;
 }
 

@@ -47,8 +47,9 @@ double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t i
 /* True if the result is so large that it should be stored without using the caches. */
 bool conv_winograd_streams(const tensor_info_t *result);
 
-/* Returns a name such as "winograd_4x4:avx2" or "winograd_4x4_stride_2:avx2". */
-const char *conv_winograd_name(isa_t isa, const winograd_t *w);
+/* Writes a name such as "winograd_4x4:avx2" or "winograd_4x4_stride_2:avx2". */
+#define CONV_WINOGRAD_NAME_MAX 48
+void conv_winograd_name(isa_t isa, const winograd_t *w, char *out);
 
 /* Accepts post-ops that are at most one sum or addition of a tensor of the result's sizes, then at
  * most one function; otherwise declines. *out_addend becomes the index of the added input, or

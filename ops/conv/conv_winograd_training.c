@@ -23,6 +23,7 @@ typedef struct state {
     int n_threads;
     int addend;         /* index of the added input, or -1 */
     int64_t n_elements; /* in the transformed weight, before the kernel's scratch */
+    char name[CONV_WINOGRAD_NAME_MAX];
 } state_t;
 
 /* The layer that a call belongs to; the call may be the forward operator or the gradient. */
@@ -127,9 +128,10 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
     made->n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
     prepared_set_scratch(prepared, (size_t)made->n_elements * sizeof(float) +
                                        winograd_scratch(w, made->isa, made->n_threads));
-    prepared->implementation = conv_winograd_name(made->isa, w);
+    conv_winograd_name(made->isa, w, made->name);
     TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
     *state = *made;
+    prepared->implementation = state->name;
     return STATUS_OK;
 }
 
