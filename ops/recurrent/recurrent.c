@@ -255,7 +255,7 @@ static double amplifies(const void *attrs)
         .kernels = list,                                                                           \
         .cancels = terms,                                                                          \
         .amplifies = amplifies,                                                                    \
-        .flops = recurrent_flops,                                                                            \
+        .flops = recurrent_flops,                                                                  \
         .spec = recurrent_spec,                                                                    \
         .gradient = &recurrent_gradient}
 
