@@ -134,13 +134,11 @@ struct sym_space {
 };
 
 /* ---- sym.c ---- */
-
 /* Makes the context's state, which holds the current space. */
 status_t sym_state_make(context_t *ctx);
 void sym_set_origin(sym_space_t *space, const char *text);
 
 /* ---- space.c ---- */
-
 /* A handle is INT64_MIN + 2^61 + number << SYM_NUMBER_AT + check. So the sum of two handles is a
  * number above 2^61, and a handle plus a small number is not a handle. */
 #define SYM_HANDLE_BASE (INT64_MIN + (INT64_C(1) << 61))
@@ -177,7 +175,6 @@ int sym_compare(const sym_space_t *space, int64_t a, int64_t b);
 bool sym_contains(const sym_space_t *space, int64_t a, int64_t atom);
 
 /* ---- poly.c: sums with integer factors over one denominator ---- */
-
 typedef struct sym_term {
     int64_t factor, product; /* product: a product of atoms, or one atom */
 } sym_term_t;
@@ -212,18 +209,15 @@ int sym_atoms(const sym_space_t *space, const int64_t *product, const int64_t **
 int64_t sym_form(sym_space_t *space, const sym_poly_t *poly, bool makes, int64_t *out_factor);
 
 /* ---- quotient.c ---- */
-
 /* a / b rounded down; b is not 0. */
 int64_t sym_quotient(sym_space_t *space, int64_t a, int64_t b);
 
 /* ---- choice.c: minimum, maximum, comparisons, choices ---- */
-
 int64_t sym_extreme(sym_space_t *space, sym_kind_t kind, int n, const int64_t *operands);
 int64_t sym_compared(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b);
 int64_t sym_choice(sym_space_t *space, int64_t condition, int64_t a, int64_t b);
 
 /* ---- real.c ---- */
-
 int64_t sym_real_number(sym_space_t *space, sym_real_t type, double number);
 int64_t sym_made_real(sym_space_t *space, sym_real_t type, int64_t a);
 int64_t sym_arithmetic(sym_space_t *space, sym_kind_t kind, int64_t a, int64_t b);
@@ -235,7 +229,6 @@ bool sym_real_rounded(sym_rounding_t rounding, double real, int64_t *out_value);
 void sym_real_range(sym_space_t *space, sym_node_t *node);
 
 /* ---- range.c ---- */
-
 sym_known_t sym_know(sym_space_t *space, int64_t a);
 sym_known_t sym_poly_know(sym_space_t *space, const sym_poly_t *poly);
 /* Intersects `known` with `other`. */
@@ -246,7 +239,6 @@ int64_t sym_saturate(sym_wide_t value);
 int64_t sym_gcd(int64_t a, int64_t b);
 
 /* ---- guard.c ---- */
-
 /* Makes a node's expression in `space`, with operands that `map` has replaced. Not for names. */
 typedef int64_t (*sym_map_t)(void *user, int64_t operand);
 int64_t sym_rebuild(sym_space_t *space, const sym_node_t *node, sym_map_t map, void *user);
@@ -273,16 +265,13 @@ int64_t sym_sum(sym_space_t *space, int64_t a, int64_t factor, int64_t b);
 int64_t sym_product(sym_space_t *space, int64_t a, int64_t b);
 
 /* ---- text.c ---- */
-
 const char *sym_print(const sym_space_t *space, int64_t a, size_t capacity, char *out_text);
 
 /* ---- parse.c: reads at *cursor and advances it ---- */
-
 int64_t sym_read(sym_space_t *space, const char **cursor);
 bool sym_read_guard(sym_space_t *space, const char **cursor, const char *origin);
 
 /* ---- calculate.c ---- */
-
 /* Returns the value of an operand; false if there is none. */
 typedef bool (*sym_get_t)(void *user, int64_t operand, sym_value_t *out_value);
 /* Computes the value of a node from the values of its operands. */
