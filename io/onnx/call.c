@@ -533,9 +533,10 @@ status_t onnx_op(onnx_node_t *node, const char *op_name, const onnx_set_t *attrs
     for (const onnx_set_t *set = attrs; set != NULL && set->name != NULL; set++) {
         void *place = NULL;
         const attr_field_t *field = find(&call, set->name, &place);
-        if (set->ints != NULL)
+        if (field == NULL) break;
+        if (field->kind == ATTR_INTS || field->kind == ATTR_ARRAY)
             onnx_set_ints(&call, set->name, set->n, set->ints);
-        else if (field != NULL && field->kind == ATTR_FLOAT)
+        else if (field->kind == ATTR_FLOAT)
             onnx_set_float(&call, set->name, set->number);
         else
             onnx_set_int(&call, set->name, set->value);

@@ -135,16 +135,15 @@ static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
     item_t x, mean, deviation, bound;
     int64_t dims[TENSOR_MAX_RANK];
     int n = 0;
-    onnx_call_t call;
     for (int d = axis; d < onnx_input_info(node, 0).rank; d++) dims[n++] = d;
     TRY(onnx_cast(node, node->in[0], DTYPE_F32, &x));
-    TRY(onnx_op(node, "mean", ONNX_ATTRS(SET_INTS("dims", n, dims), SET("keepdim", true)), 1, &x,
-                &mean));
+    const onnx_set_t *attrs = ONNX_ATTRS(SET_INTS("dims", n, dims), SET("keepdim", true));
+    TRY(onnx_op(node, "mean", attrs, 1, &x, &mean));
     node->out[1] = mean;
     if (!onnx_wants(node, 2)) return STATUS_OK;
     TRY(onnx_binary(node, "sub", x, mean, &deviation));
     TRY(onnx_binary(node, "mul", deviation, deviation, &deviation));
-    TRY(onnx_emit(&call, 1, &deviation, &deviation));
+    TRY(onnx_op(node, "mean", attrs, 1, &deviation, &deviation));
     TRY(onnx_number(onnx, epsilon, &bound));
     TRY(onnx_binary(node, "add", deviation, bound, &deviation));
     TRY(onnx_unary(node, "sqrt", deviation, &deviation));
