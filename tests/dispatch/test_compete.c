@@ -53,15 +53,14 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-#define KERNEL(word, how)                                                                          \
+#define STUB(word, how)                                                                            \
     {                                                                                              \
         .name = #word, .prepare = prepare_##word, .run = run, .flags = how                         \
     }
 
-static const kernel_t slow = KERNEL(slow, KERNEL_COMPETES), fast = KERNEL(fast, KERNEL_COMPETES),
-                      never = KERNEL(never, KERNEL_COMPETES),
-                      asked = KERNEL(asked, KERNEL_COMPETES),
-                      broken = KERNEL(broken, KERNEL_COMPETES),
+static const kernel_t slow = STUB(slow, KERNEL_COMPETES), fast = STUB(fast, KERNEL_COMPETES),
+                      never = STUB(never, KERNEL_COMPETES), asked = STUB(asked, KERNEL_COMPETES),
+                      broken = STUB(broken, KERNEL_COMPETES),
                       last = {.name = "last", .prepare = prepare_fast, .run = run};
 
 static prepared_t *choose(context_t *ctx, const kernel_t *const *kernels, const kernel_t *kernel)
