@@ -3,6 +3,8 @@
 #ifndef TESSERA_TESTS_ONNX_DATA_H
 #define TESSERA_TESTS_ONNX_DATA_H
 
+#ifdef TESSERA_HAVE_ONNX
+
 #include <onnx.pb-c.h>
 
 #include "tools/support/mode.h"
@@ -30,4 +32,5 @@ bool onnx_data_is_same_datum(context_t *ctx, const datum_t *got, const datum_t *
 bool onnx_data_is_same(context_t *ctx, const tensor_t *got, const tensor_t *wanted, double rtol,
                        double atol);
 
+#endif
 #endif

@@ -3,10 +3,13 @@
 #ifndef TESSERA_TESTS_ONNX_MAKER_H
 #define TESSERA_TESTS_ONNX_MAKER_H
 
-#include <onnx.pb-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <onnx.pb-c.h>
 
 #define MAKER_MAX 24    /* inputs and outputs of the model and of a node */
 #define MAKER_NODES 240 /* nodes, and initializers */
@@ -78,4 +81,5 @@ void maker_attr_tensor(maker_node_t *node, const char *name, Onnx__TensorProto *
 /* Returns the model's bytes; the caller frees them. */
 uint8_t *maker_pack(const maker_t *maker, size_t *out_n_bytes);
 
+#endif
 #endif

@@ -6,6 +6,8 @@
 #include "module/signature.h"
 #include "tests/support/onnx/onnx_maker.h"
 
+#ifdef TESSERA_HAVE_ONNX
+
 #define FLOAT ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
 #define INT64 ONNX__TENSOR_PROTO__DATA_TYPE__INT64
 /* Rank and sizes, or any list of integers with its length. */
@@ -31,4 +33,5 @@ void check_model_line(context_t *ctx, const module_t *model, const char *line);
 extern const float model_ramp[64];
 void check_model_result(context_t *ctx, module_t *model, int64_t n, const float *wanted);
 
+#endif
 #endif

@@ -6,6 +6,8 @@
 
 #include "tests/support/onnx/onnx_data.h"
 
+#ifdef TESSERA_HAVE_ONNX
+
 enum { ONNX_RUNS_MAX = 16, ONNX_RUNS_PATH_MAX = 512 };
 
 typedef struct onnx_runs {
@@ -39,4 +41,5 @@ void onnx_runs_inputs(context_t *ctx, const onnx_runs_t *runs, int run, const mo
 bool onnx_runs_check(context_t *ctx, const onnx_runs_t *runs, int run, const model_t *model,
                      runner_t *runner, double rtol, double atol, const char *form);
 
+#endif
 #endif

@@ -5,6 +5,8 @@
 
 #include "tests/support/onnx/onnx_model.h"
 
+#ifdef TESSERA_HAVE_ONNX
+
 /* The file to which models are saved; tests that run in parallel use different names. */
 extern const char *sizes_file;
 
@@ -54,4 +56,5 @@ void sizes_numbers(void);
  * index. */
 void sizes_size_of(const char *of, const char *shape, const char *dim, const char *out);
 
+#endif
 #endif

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef TESSERA_HAVE_ONNX
+
 enum { RANDOM_MODEL_RUNS = 2, RANDOM_MODEL_NUMEL = 16384 };
 /* Relative change of all numbers before a second run. The change of its results shows how much the
  * model enlarges rounding errors. */
@@ -19,4 +21,5 @@ uint8_t *random_model_make(const uint8_t *bytes, size_t n_bytes,
 /* Fills x. shake is 0, or RANDOM_MODEL_SHAKE for the second run. */
 void random_model_fill(int64_t n, double shake, float *out_elements);
 
+#endif
 #endif

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef TESSERA_HAVE_ONNX
+
 enum { RANDOM_SIZES_RUNS = 6 };
 
 /* Chooses sizes of x at which to run the model of these bytes. */
@@ -19,4 +21,5 @@ void random_sizes_draw(const uint8_t *bytes, size_t n_bytes,
 uint8_t *random_sizes_make(const uint8_t *bytes, size_t n_bytes, const int64_t *sizes,
                            size_t *out_n_packed);
 
+#endif
 #endif
