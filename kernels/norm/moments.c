@@ -107,8 +107,8 @@ void moments_factors(isa_t isa, int64_t n, double epsilon, const float *weight, 
     tables[isa]->factors(n, epsilon, weight, bias, mean, var, scale, shift);
 }
 
-void moments_normalize(isa_t isa, int64_t n, const float *src, float mean, float scale,
-                       const float *weight, const float *bias, float *dst)
+void moments_normalize(isa_t isa, int64_t rows, int64_t n, bool has_mean, double epsilon,
+                       const float *src, const float *weight, const float *bias, float *dst)
 {
-    tables[isa]->normalize(n, src, mean, scale, weight, bias, dst);
+    tables[isa]->normalize(rows, n, has_mean, epsilon, src, weight, bias, dst);
 }

@@ -30,10 +30,11 @@ void moments_apply(isa_t isa, dtype_t dtype, int64_t rows, int64_t width, bool i
 void moments_factors(isa_t isa, int64_t n, double epsilon, const float *weight, const float *bias,
                      const float *mean, const float *var, float *scale, float *shift);
 
-/* dst = (src - mean) * scale * weight + bias. weight and bias are [n] or NULL; src and dst may be
- * equal. */
-void moments_normalize(isa_t isa, int64_t n, const float *src, float mean, float scale,
-                       const float *weight, const float *bias, float *dst);
+/* Normalises rows of n elements: dst = (src - mean) / sqrt(var + epsilon) * weight + bias, where
+ * mean and var are those of the row; without has_mean the mean counts as 0. weight and bias are [n]
+ * or NULL; src and dst may be equal. */
+void moments_normalize(isa_t isa, int64_t rows, int64_t n, bool has_mean, double epsilon,
+                       const float *src, const float *weight, const float *bias, float *dst);
 
 /* Loops of one ISA. So that sums in f32 stay accurate, a call sums at most MOMENTS_ROUND elements,
  * or MOMENTS_CHUNK rows of MOMENTS_LANES columns. */
@@ -49,8 +50,8 @@ typedef struct moments_loops {
                   const float *shift, const float *src, float *dst);
     void (*factors)(int64_t n, double epsilon, const float *weight, const float *bias,
                     const float *mean, const float *var, float *scale, float *shift);
-    void (*normalize)(int64_t n, const float *src, float mean, float scale, const float *weight,
-                      const float *bias, float *dst);
+    void (*normalize)(int64_t rows, int64_t n, bool has_mean, double epsilon, const float *src,
+                      const float *weight, const float *bias, float *dst);
 } moments_loops_t;
 ISA_EXTERN(const moments_loops_t, moments);
 

@@ -226,6 +226,9 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
     prepared->overwrites = 1u << X;
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: layer_norm is %s", prepared->implementation);
+    if (!call->per_op && flat.dtype == DTYPE_F32 && strstr(prepared->implementation, "jit") == NULL)
+        return prepared_decline(prepared, "onednn: %s is slower than our own",
+                                prepared->implementation);
     prepared->cost_ns = cost_run(ctx, prepared->implementation, 0.0,
                                  2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
@@ -387,11 +390,6 @@ static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n
     if (!is_rms(prepared->op)) mean = moments_line(isa, dtype, n, src, MOMENT_SUM, 0.0) / (double)n;
     double squares = moments_line(isa, dtype, n, src, MOMENT_SQUARES, mean);
     double scale = 1.0 / sqrt(squares / (double)n + attrs->epsilon);
-    if (dtype == DTYPE_F32 && is_f32(prepared, in, WEIGHT) && is_f32(prepared, in, BIAS)) {
-        moments_normalize(isa, n, (const void *)src, (float)mean, (float)scale, in[WEIGHT],
-                          has_bias ? in[BIAS] : NULL, (void *)dst);
-        return;
-    }
     for (int64_t i = 0; i < n; i++) {
         double value = (dtype_load(dtype, src + i * size) - mean) * scale;
         value *= element(prepared, in, WEIGHT, i, 1.0);
@@ -410,10 +408,20 @@ typedef struct rows {
 static void normalize_rows(void *user, int64_t first, int64_t last)
 {
     const rows_t *rows = user;
-    const int64_t bytes = rows->n * (int64_t)dtype_size(rows->prepared->in[X].dtype);
-    for (int64_t row = first; row < last; row++)
-        normalize_row(rows->prepared, rows->in, rows->n, (const char *)rows->in[X] + row * bytes,
-                      rows->out + row * bytes);
+    const prepared_t *prepared = rows->prepared;
+    const int64_t bytes = rows->n * (int64_t)dtype_size(prepared->in[X].dtype);
+    const char *x = (const char *)rows->in[X] + first * bytes;
+    char *out = rows->out + first * bytes;
+    if (is_f32(prepared, rows->in, X) && is_f32(prepared, rows->in, WEIGHT) &&
+        is_f32(prepared, rows->in, BIAS)) {
+        const layer_attrs_t *attrs = prepared->attrs;
+        moments_normalize(isa_best(), last - first, rows->n, !is_rms(prepared->op), attrs->epsilon,
+                          (const void *)x, rows->in[WEIGHT],
+                          prepared->n_in > BIAS ? rows->in[BIAS] : NULL, (void *)out);
+        return;
+    }
+    for (int64_t row = first; row < last; row++, x += bytes, out += bytes)
+        normalize_row(prepared, rows->in, rows->n, x, out);
 }
 
 static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, void *const *in,

@@ -112,6 +112,30 @@ static void sums_and_scales_are_those_in_double(void **state)
         }
 }
 
+/* Two rows: x, and x in double its size. */
+static void check_rows(isa_t isa, int64_t n, const float *x, bool has_mean, const float *weight,
+                       const float *bias)
+{
+    float src[2 * MOST] = {0}, y[2 * MOST + 1];
+    double mean = 0.0, squares = 0.0;
+    for (int64_t c = 0; c < n; c++) {
+        src[c] = x[c];
+        src[n + c] = 2.0f * x[c];
+        mean += has_mean ? (double)x[c] / (double)n : 0.0;
+    }
+    for (int64_t c = 0; c < n; c++)
+        squares += ((double)x[c] - mean) * ((double)x[c] - mean) / (double)n;
+    y[2 * n] = 42.0f;
+    moments_normalize(isa, 2, n, has_mean, 1e-3, src, weight, bias, y);
+    assert_true(y[2 * n] == 42.0f);
+    for (int64_t c = 0; c < 2 * n; c++) {
+        const double factor = c < n ? 1.0 : 2.0, by = weight != NULL ? (double)weight[c % n] : 1.0;
+        const double plus = bias != NULL ? (double)bias[c % n] : 0.0;
+        const double scale = 1.0 / sqrt(factor * factor * squares + 1e-3);
+        check_near((double)y[c], factor * ((double)x[c % n] - mean) * scale * by + plus, 1e-4);
+    }
+}
+
 static void rows_and_factors_are_those_in_double(void **state)
 {
     (void)state;
@@ -127,13 +151,8 @@ static void rows_and_factors_are_those_in_double(void **state)
             fill(DTYPE_F32, n, 0, y);
             fill(DTYPE_F32, n, 0, shift);
             for (int64_t c = 0; c < n; c++) var[c] = x[c] + 7.0f;
-            moments_normalize((isa_t)isa, n, x, 0.5f, 1.5f, given_weight, given_bias, y);
-            assert_true(y[n] == 42.0f);
-            for (int64_t c = 0; c < n; c++) {
-                const double by = given_weight != NULL ? (double)weight[c] : 1.0;
-                const double plus = given_bias != NULL ? (double)bias[c] : 0.0;
-                check_near((double)y[c], ((double)x[c] - 0.5) * 1.5 * by + plus, 1e-4);
-            }
+            check_rows((isa_t)isa, n, x, true, given_weight, given_bias);
+            check_rows((isa_t)isa, n, x, false, given_weight, given_bias);
             moments_factors((isa_t)isa, n, 1e-3, given_weight, given_bias, x, var, y, shift);
             assert_true(y[n] == 42.0f && shift[n] == 42.0f);
             for (int64_t c = 0; c < n; c++) {
