@@ -337,9 +337,14 @@ class _Part:
                     text = self.first if is_first and bool(key) != self.is_open else self._text(key)
                     if text.unsupported:
                         raise Unsupported(next(iter(text.unsupported.values())))
-                    found = text, text.load(args)
+                    try:
+                        found = text, text.load(args)
+                    except Error as error:  # is raised again at the next call, without a load
+                        found = text, error
                     entry["loads"] = entry.get("loads", 0) + bool(key)
                     models.keep(key, found, _MAX_MODELS)
+        if isinstance(found[1], Error):
+            raise found[1]
         return found
 
     def run(self, entry: dict, args: Sequence[Any]) -> list:

@@ -424,3 +424,25 @@ def test_nothing_is_printed_at_exit():
     code = "import torch; print(torch.compile(lambda x: x * 2, backend='tessera')(torch.ones(2)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.stdout == "tensor([2., 2.])\n" and "leaked" not in out.stderr
+
+
+def test_a_graph_that_does_not_load_is_tried_once(monkeypatch):
+    tried = []
+
+    def load(*_):
+        tried.append(1)
+        raise tessera.Unsupported("not today")
+
+    monkeypatch.setattr(tessera.backend._native, "load_graph", load)
+    function, x = torch.compile(lambda x: x * 2, backend="tessera"), torch.ones(3)
+    with pytest.warns(Fallback, match="a graph runs in PyTorch: not today") as warned:
+        for _ in range(3):
+            assert torch.equal(function(x), x * 2)
+    assert len(tried) == 1 and len(warned) == 1
+
+
+def test_graphs_of_many_inputs_or_results_are_left_to_pytorch():
+    xs = [torch.full((3,), float(i)) for i in range(40)]
+    for function, args in ((lambda *xs: sum(xs), xs), (lambda x: [x * i for i in range(40)], xs[1:2])):
+        made = falls_back(function, *args, match="40 (inputs|results), at most 32")
+        assert all(map(torch.equal, made, function(*args)))
