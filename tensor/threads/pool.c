@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/threads/processor_impl.h"
 #include "tensor/threads/threads_impl.h"
 
 #ifdef __linux__
@@ -45,9 +46,13 @@ enum {
 #define MAX_IN_VAIN 8
 
 /* Time that a caller spins while workers finish their chunks: a quarter of the loop's time so far,
- * within these bounds. Then it sleeps, so that a worker without a core can use the caller's. */
+ * within these bounds. Then it looks each CHECK_NS whether the workers run. If one did not,
+ * because another program has its processor, the caller moves it to its own processor and sleeps.
+ * After MAX_SPIN_NS it sleeps in any case. */
 #define WAIT_NS 20000u
 #define MAX_WAIT_NS 300000u
+#define CHECK_NS 100000u
+#define MAX_SPIN_NS 2000000u
 
 /* A thread counts as a caller for this time after its last loop began. */
 #define BETWEEN_NS 200000u
@@ -75,6 +80,7 @@ typedef struct slot {
     atomic_int_least64_t n;
     atomic_int n_members;
     atomic_uint mode;
+    atomic_int processor; /* where the caller ran when it published the loop */
     _Alignas(LINE) atomic_uint n_left;
     _Alignas(LINE) atomic_bool is_taken; /* a caller uses the slot */
     atomic_uint_least64_t time;          /* when the caller's last loop began */
@@ -83,6 +89,9 @@ typedef struct slot {
 
 typedef struct worker {
     _Alignas(LINE) atomic_uint is_asleep;
+    _Atomic(slot_t *) slot; /* the loop of which the worker may have a chunk; NULL: none */
+    _Atomic(processor_thread_t) self;
+    atomic_uint_least64_t time; /* CPU time when a waiting caller last looked */
     pthread_t thread;
     int node; /* see threads_node */
 } worker_t;
@@ -292,9 +301,17 @@ static bool is_crowded(int n)
                         atomic_load_explicit(&n_processors, memory_order_relaxed);
 }
 
+/* Moves the worker away from the processor on which its caller runs. */
+static void leave_caller(const slot_t *slot, const worker_t *worker)
+{
+    const int processor = atomic_load_explicit(&slot->processor, memory_order_relaxed);
+    if (processor >= 0 && processor == processor_current())
+        processor_push(atomic_load_explicit(&worker->self, memory_order_relaxed), processor);
+}
+
 /* Runs chunks of loops that the worker has not seen yet. Returns false if there are none, or no
  * free processor. */
-static bool help_any(uint64_t *seen, int number)
+static bool help_any(uint64_t *seen, worker_t *worker)
 {
     const int n = atomic_load_explicit(&n_slots, memory_order_acquire);
     bool is_useful = false;
@@ -303,7 +320,11 @@ static bool help_any(uint64_t *seen, int number)
         if (loop == seen[i]) continue;
         if (is_crowded(n)) return false;
         seen[i] = loop;
-        help(&slots[i], loop, number);
+        leave_caller(&slots[i], worker);
+        atomic_store_explicit(&worker->slot, &slots[i], memory_order_relaxed);
+        help(&slots[i], loop, (int)(worker - workers));
+        atomic_store_explicit(&worker->slot, NULL, memory_order_relaxed);
+        leave_caller(&slots[i], worker);
         is_useful = true;
     }
     return is_useful;
@@ -337,10 +358,11 @@ static void *work(void *user)
     (void)snprintf(name, sizeof name, "tessera-%d", number),
         (void)prctl(PR_SET_NAME, name, 0, 0, 0);
 #endif
+    atomic_store(&worker->self, processor_thread());
     (void)threads_stay(worker->node, number);
     omp_set_num_threads(1); /* for OpenMP regions in the bodies of loops */
     while (!atomic_load_explicit(&is_stopped, memory_order_relaxed)) {
-        if (help_any(seen, number)) continue;
+        if (help_any(seen, worker)) continue;
         const uint64_t end = context_now() + (n_in_vain < MAX_IN_VAIN ? SPIN_NS : SPIN_SHORT_NS);
         bool is_useful = false;
         while (!is_useful && !atomic_load_explicit(&is_resting, memory_order_relaxed) &&
@@ -348,7 +370,7 @@ static void *work(void *user)
                context_now() < end)
             for (int i = 0; i < 8 && !is_useful; i++) {
                 relax();
-                is_useful = help_any(seen, number);
+                is_useful = help_any(seen, worker);
             }
         n_in_vain = is_useful ? 0 : n_in_vain + 1;
         if (!is_useful) sleep_worker(worker, seen);
@@ -398,6 +420,8 @@ static void make_workers(int n)
     if (!is_registered) is_registered = atexit(stop) == 0;
     for (int w = atomic_load(&n_workers); w < n && is_registered; w++) {
         atomic_store(&workers[w].is_asleep, 0);
+        atomic_store(&workers[w].slot, NULL);
+        atomic_store(&workers[w].self, (processor_thread_t){0});
         workers[w].node = w > 0 ? workers[0].node : threads_node();
         atomic_fetch_add(&n_awake, 1);
         atomic_fetch_add(&n_alive, 1);
@@ -447,6 +471,7 @@ static void publish(const view_t *view)
     atomic_store_explicit(&slot->n, view->n, memory_order_relaxed);
     atomic_store_explicit(&slot->n_members, view->n_members, memory_order_relaxed);
     atomic_store_explicit(&slot->mode, read_mode(), memory_order_relaxed);
+    atomic_store_explicit(&slot->processor, processor_current(), memory_order_relaxed);
     if (atomic_load_explicit(&is_resting, memory_order_relaxed)) atomic_store(&is_resting, false);
     atomic_store(&slot->loop, view->loop);
 }
@@ -468,19 +493,52 @@ static void wake_workers(int n_members)
         }
 }
 
+/* Spins until the chunks are done; false if they are not after `limit` ns. */
+static bool spin_for(slot_t *slot, uint64_t limit)
+{
+    const uint64_t begin = context_now();
+    while (context_now() - begin < limit)
+        for (int i = 0; i < 8; i++) {
+            relax();
+            if (atomic_load_explicit(&slot->n_left, memory_order_acquire) == 0) return true;
+        }
+    return false;
+}
+
+/* Finds workers that have begun chunks of the slot's loop, but have not run since the last look,
+ * and moves them to the caller's processor. Returns how many. */
+static int lend_processor(const slot_t *slot, bool is_first)
+{
+    int n_lent = 0;
+    const int n = atomic_load_explicit(&n_workers, memory_order_relaxed);
+    for (int w = 0; w < n; w++) {
+        worker_t *worker = &workers[w];
+        if (atomic_load_explicit(&worker->slot, memory_order_relaxed) != slot) continue;
+        const processor_thread_t self = atomic_load_explicit(&worker->self, memory_order_relaxed);
+        const uint64_t time = processor_time(self);
+        if (!is_first && time == atomic_load_explicit(&worker->time, memory_order_relaxed)) {
+            processor_pull(self, processor_current());
+            n_lent++;
+        }
+        atomic_store_explicit(&worker->time, time, memory_order_relaxed);
+    }
+    return n_lent;
+}
+
 static void wait_for(slot_t *slot, uint64_t begin)
 {
-    unsigned left = atomic_load_explicit(&slot->n_left, memory_order_acquire);
-    if (left == 0) return;
+    int n_lent = 0;
+    if (atomic_load_explicit(&slot->n_left, memory_order_acquire) == 0) return;
     const uint64_t now = context_now();
     uint64_t limit = (now - begin) / 4;
     limit = limit < WAIT_NS ? WAIT_NS : limit > MAX_WAIT_NS ? MAX_WAIT_NS : limit;
-    while (context_now() - now < limit)
-        for (int i = 0; i < 8; i++) {
-            relax();
-            if (atomic_load_explicit(&slot->n_left, memory_order_acquire) == 0) return;
-        }
-    left = atomic_fetch_or(&slot->n_left, LEFT_SLEEPS) | LEFT_SLEEPS;
+    if (spin_for(slot, limit)) return;
+    (void)lend_processor(slot, true);
+    while (n_lent == 0 && context_now() - now < MAX_SPIN_NS) {
+        if (spin_for(slot, CHECK_NS)) return;
+        n_lent = lend_processor(slot, false);
+    }
+    unsigned left = atomic_fetch_or(&slot->n_left, LEFT_SLEEPS) | LEFT_SLEEPS;
     while (left != LEFT_SLEEPS) {
         sleep_on(&slot->n_left, left);
         left = atomic_load_explicit(&slot->n_left, memory_order_acquire);

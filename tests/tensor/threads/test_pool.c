@@ -1,11 +1,12 @@
 /* Loops that threads of the pool share. Each index must be seen once, for all sizes, numbers of
  * threads and callers. A worker that is late, busy or asleep must delay only the chunk that it
  * has. */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE /* processor sets */
 
 #include "tests/support/support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/threads/pool_impl.h"
+#include "tensor/threads/processor_impl.h"
 #include "tensor/threads/threads_impl.h"
 
 enum { MAX_N = 3000, MAX_THREADS = 9, N_CALLERS = 6, MAX_SECONDS = 120 };
@@ -290,6 +292,130 @@ static void workers_are_made_as_they_are_wanted(void **state)
     free(run);
 }
 
+/* ---- processors that other programs occupy ---- */
+
+#ifdef __linux__
+/* Two processors that the process may use. Returns false if there is only one. */
+static bool find_two(int *out_processors)
+{
+    cpu_set_t allowed;
+    int n = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    for (int p = 0; p < CPU_SETSIZE && n < 2; p++)
+        if (CPU_ISSET((size_t)p, &allowed)) out_processors[n++] = p;
+    return n == 2;
+}
+
+static void stay_on(int processor, cpu_set_t *out_before)
+{
+    cpu_set_t one;
+    assert_int_equal(sched_getaffinity(0, sizeof *out_before, out_before), 0);
+    CPU_ZERO(&one);
+    CPU_SET((size_t)processor, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+static void check_move(processor_thread_t self, int from, int to)
+{
+    cpu_set_t before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    processor_pull(self, from);
+    assert_int_equal(processor_current(), from);
+    processor_push(self, from);
+    assert_int_not_equal(processor_current(), from);
+    processor_pull(self, to);
+    assert_int_equal(processor_current(), to);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+}
+
+static void threads_move_and_keep_their_affinity(void **state)
+{
+    int processors[2];
+    cpu_set_t before, after;
+    (void)state;
+    if (!find_two(processors)) return;
+    const processor_thread_t self = processor_thread();
+    for (int i = 0; i < 20; i++) check_move(self, processors[i % 2], processors[1 - i % 2]);
+    stay_on(processors[0], &before);
+    processor_push(self, processors[0]); /* nowhere to go */
+    processor_pull(self, processors[1]); /* not allowed */
+    assert_int_equal(processor_current(), processors[0]);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(CPU_COUNT(&after), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    const uint64_t time = processor_time(self);
+    while (processor_time(self) == time) continue;
+    assert_true(time > 0 && processor_time((processor_thread_t){0}) == 0);
+}
+
+static void *spin_on(void *processor)
+{
+    cpu_set_t before;
+    stay_on(*(const int *)processor, &before);
+    for (;;) pthread_testcancel();
+    return NULL;
+}
+
+typedef struct starved {
+    int processor; /* where other threads spin */
+    atomic_int n_inside, n_left;
+} starved_t;
+
+/* The worker moves to the processor on which many others spin, so it gets little time there. The
+ * caller waits for it. */
+static void starve_worker(void *user, int64_t first, int64_t last, int member)
+{
+    starved_t *starved = user;
+    (void)first;
+    (void)last;
+    if (member == 0) {
+        (void)wait_until(&starved->n_inside, 1);
+        return;
+    }
+    atomic_fetch_add(&starved->n_inside, 1);
+    processor_pull(processor_thread(), starved->processor);
+    bool is_there = true;
+    for (int i = 0; i < 3 && is_there; i++) {
+        sched_yield();
+        is_there = processor_current() == starved->processor;
+    }
+    if (!is_there) atomic_fetch_add(&starved->n_left, 1);
+}
+
+/* The caller's processor has one neighbour, the other one has four, so the worker is moved. Without
+ * this, 0 to 7 of 20 loops see it elsewhere. On a machine with other work, a round may fail. */
+static void a_worker_without_a_processor_gets_the_callers(void **state)
+{
+    enum { N_LOOPS = 20, N_NEIGHBOURS = 5, N_ROUNDS = 5 };
+    int processors[2], most = 0;
+    pthread_t neighbours[N_NEIGHBOURS];
+    cpu_set_t before;
+    (void)state;
+    if (!find_two(processors)) return;
+    pool_set_processors(2);
+    for (int i = 0; i < N_NEIGHBOURS; i++)
+        assert_int_equal(pthread_create(&neighbours[i], NULL, spin_on, &processors[i > 0]), 0);
+    stay_on(processors[0], &before);
+    for (int round = 0; round < N_ROUNDS && most < N_LOOPS / 2; round++) {
+        starved_t starved = {.processor = processors[1]};
+        for (int i = 0; i < N_LOOPS; i++) {
+            atomic_store(&starved.n_inside, 0);
+            pool_run(2, 2, starve_worker, &starved);
+        }
+        const int n = atomic_load(&starved.n_left);
+        most = n > most ? n : most;
+    }
+    for (int i = 0; i < N_NEIGHBOURS; i++) {
+        assert_int_equal(pthread_cancel(neighbours[i]), 0);
+        assert_int_equal(pthread_join(neighbours[i], NULL), 0);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    pool_set_processors(MAX_THREADS);
+    assert_in_range(most, N_LOOPS / 2, N_LOOPS);
+}
+#endif
+
 /* ---- fork ---- */
 
 #ifndef __SANITIZE_THREAD__ /* it knows no threads of a forked child */
@@ -369,6 +495,10 @@ int main(void)
         TEST(loops_end_without_workers),
         TEST(late_workers_take_nothing),
         TEST(workers_are_made_as_they_are_wanted),
+#ifdef __linux__
+        TEST(threads_move_and_keep_their_affinity),
+        TEST(a_worker_without_a_processor_gets_the_callers),
+#endif
 #ifdef __SSE__
         TEST(workers_have_the_callers_mode),
 #endif
