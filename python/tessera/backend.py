@@ -13,7 +13,6 @@ import collections
 import contextlib
 import functools
 import operator
-import re
 import threading
 import warnings
 import weakref
@@ -26,11 +25,12 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import _native, aten_operators, aten_shapes  # noqa: F401  (the last two fill CONVERTERS)
-from .aten import CONVERTERS, DTYPES, PRESERVED, Conversion, Names, Writer, is_size, is_tensor
+from . import _native
+from .aten import CONVERTERS, DTYPES, PRESERVED, is_size, is_tensor
 from .errors import Error, InvalidArgument, Unsupported, reason_of
 from .fused import FUSED
-from .settings import settings_of
+from .graph_text import Rejected, Text, ordered
+from .views import Views, symbols_of, values_of
 
 
 class Fallback(UserWarning):
@@ -65,219 +65,6 @@ class _Kept(collections.OrderedDict):
         return is_full
 
 
-# ---- the text of a graph ----
-
-
-class _Rejected(Exception):
-    """The library rejects what this node became."""
-
-    def __init__(self, node: torch.fx.Node, reason: str):
-        super().__init__(reason)
-        self.node = node
-
-
-def _order_of(fake: torch.Tensor) -> list[int] | None:
-    """Returns the dimensions from the slowest to the fastest if a result is not contiguous."""
-    if fake.is_contiguous() or fake.dim() == 0:
-        return None
-    hints = [int(s.node.hint if isinstance(s, torch.SymInt) else s) for s in fake.stride()]
-    sizes = [int(s.node.hint if isinstance(s, torch.SymInt) else s) for s in fake.shape]
-    if any(stride == 0 and size > 1 for stride, size in zip(hints, sizes)):
-        return None
-    return sorted(range(fake.dim()), key=lambda d: (-hints[d], d))
-
-
-def _ordered(made: torch.Tensor, order: list[int] | None) -> torch.Tensor:
-    if order is None:
-        return made.contiguous()
-    back = [0] * len(order)
-    for i, dim in enumerate(order):
-        back[dim] = i
-    return made.permute(order).contiguous().permute(back)
-
-
-class _Text:
-    """The text of a graph for some sizes, its constants, and the nodes that have no equivalent.
-
-    static: indices of placeholders that become constants.
-    """
-
-    def __init__(self, graph: torch.fx.Graph, owner: Any, static: Sequence[int], values: dict,
-                 is_open: bool):  # fmt: skip
-        placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-        inputs = [i for i in range(len(placeholders)) if i not in static]
-        fakes = [node.meta.get("val") for node in placeholders]
-        names = Names((fakes[i] for i in inputs), values, is_open)
-        self.writer = Writer(names)
-        conversion = Conversion(self.writer)
-        self.inputs: list[int] = []
-        self.unsupported: dict[torch.fx.Node, str] = {}
-        for i, (node, fake) in enumerate(zip(placeholders, fakes)):
-            if not is_tensor(fake):
-                continue
-            try:
-                if i in static:
-                    conversion.made[node] = self.writer.constant(i)
-                else:
-                    conversion.made[node] = self.writer.param(f"x{i}", fake)
-                    self.inputs.append(i)
-            except Unsupported as error:
-                self.unsupported[node] = str(error)
-        for node in graph.nodes:
-            if node.op == "get_attr":
-                self._attribute(conversion, node, owner)
-            elif node.op == "call_function":
-                self._convert(conversion, node)
-        self._outputs(graph, conversion, placeholders)
-
-    @staticmethod
-    def _attribute(conversion: Conversion, node: torch.fx.Node, owner: Any) -> None:
-        value = functools.reduce(getattr, node.target.split("."), owner)
-        if is_tensor(value):
-            conversion.folded[node] = value.detach()
-
-    def _convert(self, conversion: Conversion, node: torch.fx.Node) -> None:
-        try:
-            conversion.convert(node)
-        except Unsupported as error:
-            self.unsupported[node] = str(error)
-        except KeyError:  # an operand has no equivalent
-            self.unsupported.setdefault(node, "")
-        except (TypeError, ValueError, IndexError, AttributeError) as error:
-            self.unsupported[node] = f"{node.target} ({error})"
-        if node in self.unsupported:  # nodes that read it may still have an equivalent
-            self._stand_in(conversion, node)
-
-    @staticmethod
-    def _stand_in(conversion: Conversion, node: torch.fx.Node) -> None:
-        fake = node.meta.get("val")
-        made = conversion.writer.call("identity")
-        conversion.made[node] = [made] * len(fake) if isinstance(fake, (list, tuple)) else made
-
-    def _outputs(self, graph: torch.fx.Graph, conversion: Conversion, placeholders: list) -> None:
-        (output,) = (node for node in graph.nodes if node.op == "output")
-        results: list[Any] = []
-        self.outputs: list[tuple] = []
-        items = output.args[0]
-        for item in items if isinstance(items, (list, tuple)) else (items,):
-            if not isinstance(item, torch.fx.Node):
-                self.outputs.append(("value", item))
-            elif item in placeholders:
-                self.outputs.append(("input", placeholders.index(item)))
-            elif is_size(item):
-                self.outputs.append(("size", item.meta["val"]))
-            elif item in self.unsupported or item not in {**conversion.made, **conversion.folded}:
-                self.outputs.append(("none", None))
-            else:
-                made = conversion.result(item)
-                if made is None:
-                    self.unsupported[item.args[0]] = f"{item.args[0].target} with all its results"
-                    continue
-                self.outputs.append(("result", len(results), _order_of(item.meta["val"])))
-                results.append(made)
-        self.n_results = len(results)
-        self.text = self.writer.text(results)
-
-    def load(self, args: Sequence[Any]) -> _native.Model:
-        constants = [
-            args[value].detach() if isinstance(value, int) else value
-            for value in self.writer.constants
-        ]
-        try:
-            return _native.load_graph(self.text, constants, settings_of(torch.get_num_threads()))
-        except (InvalidArgument, Unsupported) as error:
-            found = re.match(r"line (\d+), column \d+: (.*)", str(error), re.DOTALL)
-            node = self.writer.node_at(int(found[1])) if found else None
-            if node is None:
-                raise
-            raise _Rejected(node, found[2].splitlines()[0]) from error
-
-
-# ---- results that are views ----
-
-
-def _is_view(node: torch.fx.Node) -> bool:
-    """Returns true if a node only reads another with other sizes and strides."""
-    if node.target is operator.getitem:
-        return _is_view(node.args[0])
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-        return False
-    arguments, returns = node.target._schema.arguments, node.target._schema.returns
-    return bool(
-        arguments and returns and arguments[0].alias_info is not None
-        and not arguments[0].alias_info.is_write and returns[0].alias_info is not None
-    )  # fmt: skip
-
-
-class _Views:
-    """The results of a graph, some of which are views of others or of inputs. The graph in `module`
-    returns what they are views of, each once; results() then makes the views in PyTorch."""
-
-    def __init__(self, graph_module: torch.fx.GraphModule):
-        (output,) = (node for node in graph_module.graph.nodes if node.op == "output")
-        self._chains: list[tuple[Any, list[torch.fx.Node]]] = []
-        bases: dict[torch.fx.Node, int] = {}
-        for item in output.args[0]:
-            chain: list[torch.fx.Node] = []
-            while isinstance(item, torch.fx.Node) and _is_view(item):
-                chain.insert(0, item)
-                item = item.args[0]
-            if isinstance(item, torch.fx.Node):
-                item = bases.setdefault(item, len(bases))
-                self._chains.append((item, chain))
-            else:
-                self._chains.append((None, [item]))
-        memo: dict[torch.fx.Node, torch.fx.Node] = {}
-        graph = torch.fx.Graph()
-        graph.graph_copy(graph_module.graph, memo)
-        graph.output(tuple(memo[base] for base in bases))
-        for old, new in memo.items():
-            new.meta = dict(old.meta)
-        graph.eliminate_dead_code()
-        self.module = torch.fx.GraphModule(graph_module, graph)
-
-    @staticmethod
-    def _replayed(node: torch.fx.Node, base: Any, values: dict) -> Any:
-        def value(one: torch.fx.Node) -> Any:
-            return base if one is node.args[0] else Names.value_at(one.meta["val"], values)
-
-        args, kwargs = (torch.fx.node.map_arg(a, value) for a in (node.args, node.kwargs))
-        return node.target(*args, **kwargs)
-
-    def results(self, made: Sequence[Any], values: Callable[[], dict]) -> tuple:
-        results = []
-        for base, chain in self._chains:
-            if base is None:
-                results.append(chain[0])
-                continue
-            result = made[base]
-            for node in chain:
-                result = self._replayed(node, result, values())
-            results.append(result)
-        return tuple(results)
-
-
-def _symbols_of(graph: torch.fx.Graph) -> dict[Any, tuple[int, int]]:
-    """Maps each symbol of an open size to an argument and its dimension, or to an argument and -1."""
-    fakes = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
-    symbols: dict[Any, tuple[int, int]] = {}
-    for i, fake in enumerate(fakes):
-        for dim, size in enumerate(fake.shape if is_tensor(fake) else ()):
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                symbols.setdefault(size.node.expr, (i, dim))
-    for i, fake in enumerate(fakes):
-        if isinstance(fake, torch.SymInt) and fake.node.expr.is_Symbol:
-            symbols.setdefault(fake.node.expr, (i, -1))
-    return symbols
-
-
-def _values_of(symbols: dict[Any, tuple[int, int]], args: Sequence[Any]) -> dict[Any, int]:
-    return {
-        symbol: int(args[i]) if dim < 0 else args[i].shape[dim]
-        for symbol, (i, dim) in symbols.items()
-    }
-
-
 # ---- running a graph, or a part of it ----
 
 
@@ -288,7 +75,7 @@ class _Part:
     def __init__(self, graph: torch.fx.Graph, owner: Any, static: Sequence[int]):
         self.graph, self._owner = graph, owner
         self.static = list(static)
-        self.symbols = _symbols_of(graph)
+        self.symbols = symbols_of(graph)
         self.hints = self._hints(graph)
         self._texts = _Kept()  # by sizes; the key of the open text is ()
         self.is_open = bool(self.hints)
@@ -316,14 +103,14 @@ class _Part:
     def _key_of(self, values: dict) -> tuple:
         return tuple(values.get(symbol) for symbol in self.symbols)
 
-    def _text(self, key: tuple) -> _Text:
+    def _text(self, key: tuple) -> Text:
         """Converts the graph for sizes, or for open sizes if the key is ()."""
         values = dict(zip(self.symbols, key)) if key else self.hints
         values = {**self.hints, **values}
         with torch.no_grad(), _disable_current_modes():  # constants are real tensors
-            return _Text(self.graph, self._owner, self.static, values, self.is_open and not key)
+            return Text(self.graph, self._owner, self.static, values, self.is_open and not key)
 
-    def model(self, entry: dict, args: Sequence[Any], key: tuple) -> tuple[_Text, _native.Model]:
+    def model(self, entry: dict, args: Sequence[Any], key: tuple) -> tuple[Text, _native.Model]:
         """Returns the text and model for these sizes; entry has the models of a set of constants."""
         models = entry.setdefault(id(self), _Kept())
         found = models.find(key)
@@ -348,12 +135,12 @@ class _Part:
         return found
 
     def run(self, entry: dict, args: Sequence[Any]) -> list:
-        values = _values_of(self.symbols, args)
+        values = values_of(self.symbols, args)
         if self.is_open:
             try:
                 text, model = self.model(entry, args, ())
                 return self._results(text, model, args, values)
-            except _Rejected:
+            except Rejected:
                 self.is_open = False
                 self.first = self._text(self._key_of(self.hints))
             except InvalidArgument:  # if sizes are not the cause, the call below raises it again
@@ -362,14 +149,14 @@ class _Part:
         text, model = self.model(entry, args, key)
         return self._results(text, model, args, values)
 
-    def _results(self, text: _Text, model: _native.Model, args: Sequence[Any], values: dict) -> list:
+    def _results(self, text: Text, model: _native.Model, args: Sequence[Any], values: dict) -> list:
         made = model(*[args[i] for i in text.inputs]) if text.n_results else ()
         if text.n_results == 1:
             made = (made,)
         outputs: list[Any] = []
         for kind, at, *order in text.outputs:
             if kind == "result":
-                outputs.append(_ordered(made[at], order[0]))
+                outputs.append(ordered(made[at], order[0]))
             elif kind == "input":
                 outputs.append(args[at])
             elif kind == "size":
@@ -415,8 +202,8 @@ class _Graph:
 
     def __init__(self, graph_module: torch.fx.GraphModule, static: Sequence[int]):
         self._graph_module = graph_module
-        self._views = _Views(graph_module)
-        self._symbols = _symbols_of(graph_module.graph)
+        self._views = Views(graph_module)
+        self._symbols = symbols_of(graph_module.graph)
         self._static = list(static)
         self._writes: collections.Counter = collections.Counter()  # by index of a constant
         self._rejected: dict[torch.fx.Node, str] = {}
@@ -546,13 +333,13 @@ class _Graph:
             try:
                 self.entry.value = entry
                 made = self._part.run(entry, args) if self._part is not None else self._fused(*args)
-                return self._views.results(made, functools.partial(_values_of, self._symbols, args))
-            except _Rejected as error:
+                return self._views.results(made, functools.partial(values_of, self._symbols, args))
+            except Rejected as error:
                 with self._lock, _compiling:
                     self._reject(error)
         return self._graph_module.forward(*args)
 
-    def _reject(self, error: _Rejected) -> None:
+    def _reject(self, error: Rejected) -> None:
         names = {node.name: node for node in self._views.module.graph.nodes}
         node = names.get(error.node.name)
         if node is None or node in self._rejected:
