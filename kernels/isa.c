@@ -29,6 +29,16 @@ bool isa_has(isa_t isa)
     return false;
 }
 
+bool isa_has_vnni(void)
+{
+#if defined(__x86_64__)
+    return isa_has(ISA_AVX512) && onednn_isa_has(onednn_isa(), ONEDNN_ISA_VNNI) &&
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
+}
+
 /* Called often, even by operators on small tensors, so the result is cached. */
 isa_t isa_best(void)
 {

@@ -50,6 +50,10 @@ typedef enum isa {
 /* True if this build has the ISA, the processor has it, and ONEDNN_MAX_CPU_ISA allows it. */
 bool isa_has(isa_t isa);
 
+/* True if isa_has(ISA_AVX512), and the processor and ONEDNN_MAX_CPU_ISA have VNNI, which multiplies
+ * bytes and adds the products in one instruction. */
+bool isa_has_vnni(void);
+
 /* The most preferred ISA for which isa_has is true. */
 isa_t isa_best(void);
 

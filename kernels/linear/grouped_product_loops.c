@@ -1,23 +1,10 @@
 /* The loops of grouped_product_impl.h, compiled once for each ISA (isa_impl.h). The inner loop is
  * compiled for each number of bits and some numbers of rows, so that all sums stay in registers. */
-#include "kernels/linear/grouped_product_impl.h"
-#include "kernels/vector_impl.h"
-
-typedef int32_t vector_s32_t __attribute__((vector_size(KERNEL_LANES * 4)));
-typedef uint8_t vector_u8_t __attribute__((vector_size(KERNEL_LANES)));
-
-#define VECTORS (GROUPED_ROWS / KERNEL_LANES) /* vectors of the outputs of a block */
-#define WORD_BYTES (4 * GROUPED_ROWS)         /* the words of all rows of a block */
-#define AHEAD 4096                            /* bytes between a word and the one to prefetch */
+#include "kernels/linear/grouped_words_impl.h"
 
 /* ---- elements ---- */
 
-/* Codes in a word, and the lowest bit of code k. */
-KERNEL_INLINE int per_word(int bits)
-{
-    return 32 / bits;
-}
-
+/* The lowest bit of code k of a word. */
 KERNEL_INLINE int shift_of(int bits, int k)
 {
     return k % 4 * 8 + k / 4 * bits;
@@ -43,59 +30,12 @@ KERNEL_INLINE vector_t extract(vector_u32_t words, int bits, int k)
     return __builtin_convertvector((vector_s32_t)code, vector_t);
 }
 
-/* Converts without arithmetic on denormals, which a processor may flush. */
-KERNEL_INLINE vector_t load_f16(const char *from)
+/* Loads the part of an element that does not depend on its code. */
+KERNEL_INLINE vector_t load_rest(const grouped_t *g, const char *head, int v, vector_t scales)
 {
-    vector_u16_t halves;
-    memcpy(&halves, from, sizeof halves);
-#if defined(__AVX512F__) && KERNEL_LANES == 16
-    return (vector_t)_mm512_cvtph_ps((__m256i)halves);
-#else
-    const vector_u32_t bits = __builtin_convertvector(halves, vector_u32_t);
-    const vector_u32_t magnitude = (bits & 0x7fffu) << 13, exponent = magnitude & 0x0f800000u;
-    const vector_u32_t is_small = (vector_u32_t)(exponent == 0);
-    const vector_u32_t is_special = (vector_u32_t)(exponent == 0x0f800000u);
-    const vector_u32_t moved = magnitude + 0x38000000u + (is_special & 0x38000000u) +
-                               (is_small & 0x00800000u);
-    const vector_t smallest = (vector_t)(is_small & 0x38800000u);
-    return (vector_t)((vector_u32_t)((vector_t)moved - smallest) | (bits & 0x8000u) << 16);
-#endif
-}
-
-/* Loads vector v of the 16 numbers at `from`. */
-KERNEL_INLINE vector_t load_numbers(dtype_t dtype, const char *from, int v)
-{
-    const int at = v * KERNEL_LANES;
-    switch (dtype) {
-    case DTYPE_F16: return load_f16(from + at * 2);
-    case DTYPE_BF16: return vector_load_bf16((const uint16_t *)(const void *)from + at);
-    default: return vector_load((const float *)(const void *)from + at);
-    }
-}
-
-/* Loads vector v of a group's scales, and `rest`: the part of an element that does not depend on
- * its code. */
-KERNEL_INLINE vector_t load_scales(const grouped_t *g, const char *head, int v, vector_t *out_rest)
-{
-    const dtype_t dtype = g->grouping.scale;
-    const char *second = head + (dtype == DTYPE_F32 ? 4 : 2) * GROUPED_ROWS;
-    const vector_t scales = load_numbers(dtype, head, v);
-    if (g->grouping.offset == GROUPING_ZEROS) {
-        vector_u8_t bytes;
-        memcpy(&bytes, second + v * KERNEL_LANES, sizeof bytes);
-        *out_rest = -scales * __builtin_convertvector(bytes, vector_t);
-    } else {
-        *out_rest = scales * (g->grouping.is_signed ? -half_range(g->grouping.bits) : 0.0f);
-        if (g->grouping.offset == GROUPING_MINIMA) *out_rest += load_numbers(dtype, second, v);
-    }
-    return scales;
-}
-
-KERNEL_INLINE vector_u32_t load_words(const char *words, int v)
-{
-    vector_u32_t loaded;
-    memcpy(&loaded, words + v * KERNEL_LANES * 4, sizeof loaded);
-    return loaded;
+    const bool is_biased = g->grouping.is_signed && g->grouping.offset != GROUPING_ZEROS;
+    return load_offsets(g, head, v, scales) -
+           scales * (is_biased ? half_range(g->grouping.bits) : 0.0f);
 }
 
 /* ---- few rows ---- */
@@ -117,7 +57,7 @@ KERNEL_INLINE void multiply_group(const grouped_t *g, int bits, int n_rows, cons
 {
     const int per = per_word(bits), n_sums = sums_of(n_rows);
     const char *words = head + g->head_bytes;
-    vector_t sums[MOST_SUMS], rest;
+    vector_t sums[MOST_SUMS];
     KERNEL_UNROLL
     for (int s = 0; s < n_rows * n_sums; s++)
         sums[s] = (vector_t){0} + (s % n_sums == 0 ? starts[s / n_sums] : 0.0f);
@@ -132,7 +72,7 @@ KERNEL_INLINE void multiply_group(const grouped_t *g, int bits, int n_rows, cons
                 sums[r * n_sums + k % n_sums] += x[k * n_rows + r] * values;
         }
     }
-    const vector_t scales = load_scales(g, head, v, &rest);
+    const vector_t scales = load_scales(g, head, v), rest = load_rest(g, head, v, scales);
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) {
         vector_t sum = sums[r * n_sums];
@@ -147,7 +87,7 @@ KERNEL_INLINE void multiply_block(const grouped_columns_t *columns, int bits, in
                                   const char *block, int v, vector_t *total)
 {
     const grouped_t *g = columns->product->grouped;
-    const float *x = columns->columns + part * g->n_padded * n_rows;
+    const float *x = (const float *)columns->x + part * g->n_padded * n_rows;
     const int64_t first = part * g->n_groups * n_rows;
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) total[r] = (vector_t){0};
@@ -155,26 +95,7 @@ KERNEL_INLINE void multiply_block(const grouped_columns_t *columns, int bits, in
         multiply_group(g, bits, n_rows, block + group * g->group_bytes, grouped_columns(g, group),
                        v, x + group * g->grouping.group * n_rows,
                        columns->sums + first + group * n_rows,
-                       columns->starts + first + group * n_rows, total);
-}
-
-static void finish(const grouped_columns_t *columns, int64_t output, int part,
-                   const vector_t *total)
-{
-    const grouped_product_t *p = columns->product;
-    const int64_t n = p->grouped->n_rows - output;
-    const int row = part * columns->n_rows;
-    vector_t bias = {0};
-    if (n <= 0) return;
-    if (p->bias != NULL) bias = vector_load_some(p->bias + output, n);
-    for (int r = row; r < row + columns->n_rows && r < p->n_rows; r++) {
-        float *out = p->out + r * p->out_stride + output;
-        vector_t sum = total[r - row] + bias;
-        if (p->accumulates) sum += vector_load_some(out, n);
-        vector_store_some(sum, out, n);
-        if (p->finish != NULL)
-            p->finish(p->user, r, output, n < KERNEL_LANES ? n : KERNEL_LANES, out);
-    }
+                       (const float *)columns->starts + first + group * n_rows, total);
 }
 
 #define ROWS(n)                                                                                    \
@@ -204,7 +125,7 @@ static void multiply_part(const grouped_columns_t *columns, int64_t block, int v
     case 8: choose_rows(columns, 8, part, bytes, v, total); break;
     default: choose_rows(columns, 2, part, bytes, v, total); break;
     }
-    finish(columns, block * GROUPED_ROWS + v * KERNEL_LANES, part, total);
+    finish_rows(columns, block * GROUPED_ROWS + v * KERNEL_LANES, part, total);
 }
 
 static void blocks(const grouped_columns_t *columns, int64_t first, int64_t last)
@@ -231,7 +152,7 @@ static void turn_part(const grouped_columns_t *columns, int64_t group, int part)
     const int bits = g->grouping.bits, per = per_word(bits), n_rows = columns->n_rows;
     const int64_t begin = group * g->grouping.group, end = begin + grouped_columns(g, group);
     const int64_t at = (part * g->n_groups + group) * n_rows;
-    float *to = columns->columns + part * g->n_padded * n_rows;
+    float *to = (float *)columns->x + part * g->n_padded * n_rows;
     for (int r = 0; r < n_rows; r++) {
         const int64_t row = (int64_t)part * n_rows + r;
         const float *x = p->x + row * p->x_stride;
@@ -244,7 +165,7 @@ static void turn_part(const grouped_columns_t *columns, int64_t group, int part)
         }
         for (int k = 0; k < per - 1; k++) rest += sum[k];
         columns->sums[at + r] = rest + sum[per - 1];
-        columns->starts[at + r] = sum[per - 1] * half_range(bits);
+        ((float *)columns->starts)[at + r] = sum[per - 1] * half_range(bits);
     }
 }
 
@@ -263,8 +184,7 @@ KERNEL_INLINE void widen_group(const grouped_t *g, int bits, const char *head, i
     for (int v = 0; v < VECTORS; v++) {
         const char *words = head + g->head_bytes;
         float *at = to + v * KERNEL_LANES;
-        vector_t rest;
-        const vector_t scales = load_scales(g, head, v, &rest);
+        const vector_t scales = load_scales(g, head, v), rest = load_rest(g, head, v, scales);
         const vector_t highest = rest + scales * half_range(bits);
         for (int64_t c = 0; c < n; c += per, words += WORD_BYTES) {
             const vector_u32_t loaded = load_words(words, v);
@@ -292,4 +212,4 @@ static void widen(const grouped_t *g, const char *weight, int64_t block, float *
     }
 }
 
-const grouped_product_loops_t KERNEL_NAME(grouped_product) = {divide, turn, blocks, widen};
+const grouped_product_loops_t KERNEL_NAME(grouped_product) = {{divide, turn, blocks}, widen};

@@ -2,27 +2,16 @@
 
 #include <string.h>
 
-#include "tensor/onednn/onednn.h"
 #include "tensor/threads/threads_impl.h"
 
 #define PART_ROWS 48 /* rows multiplied while a block of the weight is in the L1 cache */
 
 static const integer_loops_t *const tables[ISA_COUNT] = ISA_TABLE(integer_loops);
 
-bool integer_has_vnni(void)
-{
-#if defined(__x86_64__)
-    return isa_has(ISA_AVX512) && onednn_isa_has(onednn_isa(), ONEDNN_ISA_VNNI) &&
-           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
-#else
-    return false;
-#endif
-}
-
 static const integer_loops_t *find_loops(isa_t isa)
 {
 #if defined(__x86_64__)
-    if (isa == ISA_AVX512 && integer_has_vnni()) return &integer_loops_avx512_vnni;
+    if (isa == ISA_AVX512 && isa_has_vnni()) return &integer_loops_avx512_vnni;
 #endif
     return tables[isa];
 }

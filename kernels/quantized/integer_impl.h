@@ -83,10 +83,8 @@ typedef struct integer_loops {
 } integer_loops_t;
 ISA_EXTERN(const integer_loops_t, integer_loops);
 
-/* Loops for ISA_AVX512 on processors with VNNI, which multiply and add in one instruction; and
- * whether this processor and ONEDNN_MAX_CPU_ISA have it. */
+/* Loops for ISA_AVX512 on processors with VNNI (isa_has_vnni). */
 extern const integer_loops_t integer_loops_avx512_vnni;
-bool integer_has_vnni(void);
 
 /* The loops of isa_best(). */
 const integer_loops_t *integer_loops(void);

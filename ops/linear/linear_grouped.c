@@ -1,6 +1,6 @@
 /* Fully connected layers with a weight in a grouped format (grouping_t), for any number of rows.
- * The weight is read as it is. x stays f32, so that the result differs from that with the widened
- * weight by rounding only. */
+ * The weight is read as it is. The result differs from that with the widened weight by rounding of
+ * f32 only (grouped_product_impl.h). */
 #include "kernels/linear/grouped_product_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/linear/linear.h"
@@ -53,6 +53,7 @@ static status_t linear_grouped_prepare(context_t *ctx, const op_call_t *call, pr
     prepared->cost_ns = cost_layer(
         ctx, "grouped", 2.0 * (double)n_rows * (double)info_numel(call->in[WEIGHT]),
         n_elements * sizeof(float), (double)info_bytes(call->in[WEIGHT]));
+    prepared->implementation = grouped_product_name(isa_best(), &grouped, n_rows);
     prepared->is_asked_for = true;
     return STATUS_OK;
 }

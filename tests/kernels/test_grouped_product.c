@@ -178,9 +178,44 @@ static void scales_of_f16_are_exact(void **state)
     tensor_release(weight);
 }
 
+/* A column that is not finite makes the results of its row infinite or NaN, and of no other row. */
+static void columns_that_are_not_finite_spoil_their_row_only(void **state)
+{
+    static problem_t problem;
+    static const float values[] = {INFINITY, -INFINITY, NAN};
+    const grouping_t grouping = {4, true, 32, DTYPE_F32, GROUPING_NONE};
+    context_t *ctx = fixture_context(state);
+    tensor_t *weight = make_weight(ctx, &problem, &grouping, 16, 64);
+    grouped_t grouped;
+    char *scratch = aligned_alloc(64, 1 << 16);
+    assert_true(grouped_find(&tensor_info(weight)->format, tensor_info(weight)->sizes, &grouped));
+    assert_true(grouped_product_scratch(&grouped, 2, 1) <= 1 << 16);
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int i = 0; i < 3 && isa_has((isa_t)isa); i++) {
+            float x[2 * 64], out[2 * 16];
+            for (int c = 0; c < 2 * 64; c++) x[c] = 1e30f * blocks_draw();
+            x[37] = values[i];
+            const grouped_product_t s = {.grouped = &grouped,
+                                         .weight = tensor_bytes(weight),
+                                         .n_rows = 2,
+                                         .x = x,
+                                         .x_stride = 64,
+                                         .out = out,
+                                         .out_stride = 16};
+            grouped_product_run(&s, (isa_t)isa, 1, scratch);
+            for (int o = 0; o < 16; o++) {
+                assert_true(isfinite(out[o]) == 0);
+                assert_true(isfinite(out[16 + o]));
+            }
+        }
+    free(scratch);
+    tensor_release(weight);
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {TEST(products_equal_sums_in_double),
-                                              TEST(scales_of_f16_are_exact)};
+    static const struct CMUnitTest tests[] = {
+        TEST(products_equal_sums_in_double), TEST(scales_of_f16_are_exact),
+        TEST(columns_that_are_not_finite_spoil_their_row_only)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

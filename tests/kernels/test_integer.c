@@ -101,7 +101,7 @@ static void check(trial_t t)
             integer_run(&p, (isa_t)isa, n_threads);
             compare(&p);
         }
-    if (integer_has_vnni()) {
+    if (isa_has_vnni()) {
         clear(&p); /* integer_run prefers the loops with VNNI */
         for (int64_t o = 0; o < t.outputs; o += INTEGER_BLOCK)
             tables[ISA_AVX512]->rows(&p, o, 0, t.rows);
