@@ -76,13 +76,14 @@ static void describe_inputs(int64_t n, tensor_info_t *infos, const tensor_info_t
     for (int i = 0; i < N_INPUTS; i++) out_pointers[i] = &infos[i];
 }
 
-static status_t freeze_model(context_t *ctx, module_t *model, module_t **out_frozen)
+/* Takes ownership of the model, whose weights are large, on success. */
+static status_t freeze_model(context_t *ctx, module_t **model, module_t **out_frozen)
 {
     tensor_info_t infos[N_INPUTS];
     const tensor_info_t *pointers[N_INPUTS];
     describe_inputs(TRACED, infos, pointers);
-    TRY(graph_trace_for(ctx, model, "forward", N_INPUTS, pointers));
-    return freeze(ctx, model, NULL, out_frozen);
+    TRY(graph_trace_for(ctx, *model, "forward", N_INPUTS, pointers));
+    return freeze_take(ctx, model, NULL, out_frozen);
 }
 
 static status_t build_plans(context_t *ctx, module_t *frozen)
@@ -105,7 +106,7 @@ static status_t open_model(context_t *ctx, const gguf_t *file, const decoder_opt
     generator->n_vocabulary = tensor_sizes(embedding)[0];
     generator->capacity = tensor_sizes(module_buffer(model, "rope.cos"))[0] - LONGEST;
     status_t status = count_bytes(ctx, model, &generator->step_bytes);
-    if (status == STATUS_OK) status = freeze_model(ctx, model, &generator->model);
+    if (status == STATUS_OK) status = freeze_model(ctx, &model, &generator->model);
     module_release(model); /* before plans pack weights */
     if (status == STATUS_OK) status = build_plans(ctx, generator->model);
     return status;

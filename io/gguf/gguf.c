@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/gguf/gguf_impl.h"
+#include "tensor/convert/grouped_impl.h"
 #include "tensor/file/file_block_impl.h"
 #include "tensor/file/file_kind_impl.h"
 #include "tensor/tensor_impl.h"
@@ -206,23 +207,53 @@ status_t gguf_metadata(context_t *ctx, const gguf_t *file, tensor_t **out_bytes)
 
 /* ---- reading tensors ---- */
 
-/* The arguments of tensor_grouped, and the blocks of which they are made. */
-typedef struct parts {
+/* Rows of a quantised tensor, which become a grouped one a few at a time, so that the memory for
+ * codes is small. */
+typedef struct packing {
     const gguf_type_t *type;
     const unsigned char *blocks;
-    uint8_t *codes;
-    unsigned char *scales, *minima;
-} parts_t;
+    size_t n_row; /* bytes of a row in the file */
+    bool is_mapped;
+    grouped_t grouped;
+    void *out;
+    size_t n_codes, n_scales; /* bytes of codes and of scales of GROUPED_ROWS rows */
+    unsigned char *scratch;   /* each thread has codes, scales, minima */
+} packing_t;
 
-static void unpack_blocks(void *user, int64_t first, int64_t last)
+static void pack_rows(const packing_t *packing, int64_t first, int64_t n, unsigned char *codes)
 {
-    const parts_t *parts = user;
-    const gguf_type_t *type = parts->type;
+    const gguf_type_t *type = packing->type;
     const int64_t step = type->block / type->grouping->group *
                          (int64_t)dtype_size(type->grouping->scale);
-    for (int64_t i = first; i < last; i++)
-        type->unpack(parts->blocks + i * type->n_bytes, parts->codes + i * type->block,
-                     parts->scales + i * step, parts->minima + i * step);
+    const int64_t n_blocks = n * packing->grouped.n_columns / type->block;
+    const unsigned char *blocks = packing->blocks + (size_t)first * packing->n_row;
+    unsigned char *scales = codes + packing->n_codes, *minima = scales + packing->n_scales;
+    for (int64_t i = 0; i < n_blocks; i++)
+        type->unpack(blocks + i * type->n_bytes, codes + i * type->block, scales + i * step,
+                     minima + i * step);
+    grouped_pack(&packing->grouped, first, n, codes, scales, minima, packing->out);
+}
+
+/* The process no longer needs the file's pages that have rows [begin, end). */
+static void unload(const packing_t *packing, int64_t begin, int64_t end)
+{
+    void *blocks = NULL;
+    if (!packing->is_mapped || end <= begin) return;
+    memcpy(&blocks, &packing->blocks, sizeof blocks);
+    file_unload((char *)blocks + (size_t)begin * packing->n_row,
+                (size_t)(end - begin) * packing->n_row);
+}
+
+static void pack_blocks(void *user, int64_t first, int64_t last, int member)
+{
+    const packing_t *packing = user;
+    const size_t n_scratch = packing->n_codes + 2 * packing->n_scales;
+    const int64_t n_rows = packing->grouped.n_rows, begin = first * GROUPED_ROWS;
+    const int64_t end = last * GROUPED_ROWS < n_rows ? last * GROUPED_ROWS : n_rows;
+    for (int64_t row = begin; row < end; row += GROUPED_ROWS)
+        pack_rows(packing, row, end - row < GROUPED_ROWS ? end - row : GROUPED_ROWS,
+                  packing->scratch + (size_t)member * n_scratch);
+    unload(packing, begin, end);
 }
 
 static status_t make_grouped(context_t *ctx, const gguf_t *file, const gguf_item_t *item,
@@ -230,27 +261,27 @@ static status_t make_grouped(context_t *ctx, const gguf_t *file, const gguf_item
 {
     const gguf_type_t *type = item->type;
     const grouping_t *grouping = type->grouping;
-    const size_t n = item->info.n_bytes / (size_t)type->n_bytes;
-    const size_t n_codes = n * (size_t)type->block;
-    const size_t n_scales = n_codes / (size_t)grouping->group * dtype_size(grouping->scale);
-    parts_t parts = {.type = type, .blocks = file->bytes + item->info.offset};
-    status_t status = context_get(ctx, n_codes, "codes of a tensor", &parts.codes);
-    if (status == STATUS_OK) status = context_get(ctx, n_scales, "scales", &parts.scales);
-    if (status == STATUS_OK) status = context_get(ctx, n_scales, "minima", &parts.minima);
-    if (status == STATUS_OK) {
-        const bool has_minima = grouping->offset == GROUPING_MINIMA;
-        threads_share(threads_for(ctx, (int64_t)n_codes), (int64_t)n, unpack_blocks, &parts);
-        status = tensor_grouped(ctx, grouping, item->info.rank, item->info.sizes, parts.codes,
-                                parts.scales, has_minima ? parts.minima : NULL, out_tensor);
+    packing_t packing = {.type = type,
+                         .blocks = file->bytes + item->info.offset,
+                         .is_mapped = file->mapping != NULL};
+    tensor_t *tensor = NULL;
+    TRY(grouped_make(ctx, grouping, item->info.rank, item->info.sizes, &packing.grouped,
+                     &packing.out, &tensor));
+    const grouped_t *grouped = &packing.grouped;
+    const int n_threads = threads_for(ctx, grouped->n_rows * grouped->n_columns);
+    packing.n_row = item->info.n_bytes / (size_t)grouped->n_rows;
+    packing.n_codes = (size_t)(GROUPED_ROWS * grouped->n_columns);
+    packing.n_scales = (size_t)(GROUPED_ROWS * grouped->n_groups) * dtype_size(grouping->scale);
+    status_t status = context_get(ctx, (size_t)n_threads * (packing.n_codes + 2 * packing.n_scales),
+                                  "codes of rows", &packing.scratch);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
     }
-    /* The process needs the codes only, not also the file's pages. */
-    if (file->mapping != NULL) {
-        void *blocks = NULL;
-        memcpy(&blocks, &parts.blocks, sizeof blocks);
-        file_unload(blocks, item->info.n_bytes);
-    }
-    CONTEXT_PUT(ctx, parts.codes, parts.scales, parts.minima);
-    return status;
+    threads_share_members(n_threads, grouped->n_blocks, pack_blocks, &packing);
+    context_put(ctx, packing.scratch);
+    unload(&packing, 0, grouped->n_rows); /* pages that two ranges share */
+    return tensor_give(ctx, tensor, out_tensor);
 }
 
 status_t gguf_tensor(context_t *ctx, const gguf_t *file, const char *name, tensor_t **out_tensor)

@@ -71,8 +71,10 @@ void grouped_unpack(context_t *ctx, const grouped_t *grouped, const void *bytes,
 
 /* ---- making ---- */
 
+/* Codes, scales and offsets of rows from `first` on. */
 typedef struct pack {
     const grouped_t *grouped;
+    int64_t first;
     const uint8_t *codes; /* a code in each byte, [rows][columns] */
     const char *scales;   /* [rows][groups] */
     const char *offsets;  /* [rows][groups], zeros or minima; NULL: none */
@@ -96,9 +98,10 @@ static void pack_row(const pack_t *pack, int64_t row)
 {
     const grouped_t *g = pack->grouped;
     const int64_t r = row % GROUPED_ROWS, scale = (int64_t)dtype_size(g->grouping.scale);
+    const int64_t given = row - pack->first;
     char *block = pack->out + row / GROUPED_ROWS * g->block_bytes;
     for (int64_t group = 0; group < g->n_groups; group++) {
-        const int64_t at = row * g->n_groups + group, first = group * g->grouping.group;
+        const int64_t at = given * g->n_groups + group, first = group * g->grouping.group;
         const int64_t rest = g->n_columns - first;
         char *head = block + group * g->group_bytes, *second = head + GROUPED_ROWS * scale;
         memcpy(head + r * scale, pack->scales + at * scale, (size_t)scale);
@@ -106,7 +109,7 @@ static void pack_row(const pack_t *pack, int64_t row)
             memcpy(second + r * scale, pack->offsets + at * scale, (size_t)scale);
         else if (g->grouping.offset == GROUPING_ZEROS)
             second[r] = (char)(uint8_t)((uint8_t)pack->offsets[at] + grouped_bias(g));
-        pack_codes(pack, pack->codes + row * g->n_columns + first,
+        pack_codes(pack, pack->codes + given * g->n_columns + first,
                    rest < g->grouping.group ? rest : g->grouping.group,
                    head + g->head_bytes + r * 4);
     }
@@ -122,6 +125,13 @@ static void pack_blocks(void *user, int64_t first, int64_t last)
         for (int64_t row = block * GROUPED_ROWS; row < end && row < g->n_rows; row++)
             pack_row(pack, row);
     }
+}
+
+void grouped_pack(const grouped_t *grouped, int64_t first, int64_t n, const void *codes,
+                  const void *scales, const void *offsets, void *bytes)
+{
+    pack_t pack = {grouped, first, codes, scales, offsets, bytes};
+    pack_blocks(&pack, first / GROUPED_ROWS, (first + n - 1) / GROUPED_ROWS + 1);
 }
 
 /* Fails if one of n codes or zeros is outside the range of the codes. */
@@ -162,6 +172,14 @@ static status_t check(context_t *ctx, const grouping_t *grouping, int rank, cons
     return STATUS_OK;
 }
 
+status_t grouped_make(context_t *ctx, const grouping_t *grouping, int rank, const int64_t *sizes,
+                      grouped_t *out_grouped, void **out_bytes, tensor_t **out_tensor)
+{
+    tensor_info_t info;
+    TRY(check(ctx, grouping, rank, sizes, &info, out_grouped));
+    return tensor_make_of(ctx, &info, info_bytes(&info), 0, out_tensor, out_bytes);
+}
+
 status_t tensor_grouped(context_t *ctx, const grouping_t *grouping, int rank, const int64_t *sizes,
                         const void *codes, const void *scales, const void *offsets,
                         tensor_t **out_tensor)
@@ -183,7 +201,7 @@ status_t tensor_grouped(context_t *ctx, const grouping_t *grouping, int rank, co
     if (grouping->offset == GROUPING_ZEROS)
         TRY(check_codes(ctx, grouping, "zero", grouped.n_rows * grouped.n_groups, offsets));
     TRY(tensor_make_of(ctx, &info, info_bytes(&info), 0, &tensor, &bytes));
-    pack_t pack = {&grouped, codes, scales, offsets, bytes};
+    pack_t pack = {&grouped, 0, codes, scales, offsets, bytes};
     threads_share(threads_for(ctx, grouped.n_rows * grouped.n_columns), grouped.n_blocks,
                   pack_blocks, &pack);
     return tensor_give(ctx, tensor, out_tensor);

@@ -84,7 +84,8 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
     for (int i = 0; i < node->n_inputs; i++) {
         shown[i] = infos[i];
         at[i] = &shown[i];
-        if (!layout_is_activation(site, i)) continue;
+        if (!layout_is_activation(site, i) || select_reads_grouped(node->op, i, &infos[i]))
+            continue;
         if (layout == LAYOUT_MKLDNN && infos[i].rank > 0 && convert_refusal(&infos[i]) != NULL)
             return STATUS_OK;
         if (level_of(asked) > 0) continue;
