@@ -8,13 +8,23 @@
 
 static const integer_loops_t *const tables[ISA_COUNT] = ISA_TABLE(integer_loops);
 
-static const integer_loops_t *find_loops(isa_t isa)
-{
 #if defined(__x86_64__)
+extern const integer_loops_t integer_loops_avx512_vnni, integer_loops_avx2_vnni;
+
+/* oneDNN has read the processor's features. */
+const integer_loops_t *integer_loops_of(isa_t isa)
+{
     if (isa == ISA_AVX512 && isa_has_vnni()) return &integer_loops_avx512_vnni;
-#endif
+    if (isa == ISA_AVX2 && onednn_isa_has(onednn_isa(), ONEDNN_ISA_AVX2_VNNI))
+        return &integer_loops_avx2_vnni;
     return tables[isa];
 }
+#else
+const integer_loops_t *integer_loops_of(isa_t isa)
+{
+    return tables[isa];
+}
+#endif
 
 typedef struct run {
     const integer_t *integer;
@@ -25,16 +35,18 @@ typedef struct run {
 static void run_parts(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
+    const bool is_quads = run->integer->step == INTEGER_QUADS;
     for (int64_t i = first; i < last; i++) {
         const int64_t row = i / run->n_blocks * PART_ROWS, rest = run->integer->n_rows - row;
-        run->loops->rows(run->integer, i % run->n_blocks * INTEGER_BLOCK, row,
-                         row + (rest < PART_ROWS ? rest : PART_ROWS));
+        (is_quads ? run->loops->quad_rows
+                  : run->loops->rows)(run->integer, i % run->n_blocks * INTEGER_BLOCK, row,
+                                      row + (rest < PART_ROWS ? rest : PART_ROWS));
     }
 }
 
 void integer_run(const integer_t *integer, isa_t isa, int n_threads)
 {
-    const run_t run = {integer, find_loops(isa),
+    const run_t run = {integer, integer_loops_of(isa),
                        (integer->n_outputs + INTEGER_BLOCK - 1) / INTEGER_BLOCK};
     const int64_t n_parts = (integer->n_rows + PART_ROWS - 1) / PART_ROWS;
     threads_share(n_threads, n_parts * run.n_blocks, run_parts, (void *)(uintptr_t)&run);
@@ -42,7 +54,7 @@ void integer_run(const integer_t *integer, isa_t isa, int n_threads)
 
 const integer_loops_t *integer_loops(void)
 {
-    return find_loops(isa_best());
+    return integer_loops_of(isa_best());
 }
 
 void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out)
@@ -53,25 +65,40 @@ void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out)
         memcpy(out, x, (size_t)n);
 }
 
-int64_t integer_packed(int64_t n_outputs, int64_t n_pairs)
+/* Bytes of a block of a packed weight. */
+static int64_t packed_block(int64_t n_steps, integer_step_t step)
 {
-    return (n_outputs + INTEGER_BLOCK - 1) / INTEGER_BLOCK * INTEGER_BLOCK * n_pairs * 2;
+    const int64_t sums = step == INTEGER_QUADS ? (int64_t)sizeof(int32_t) : 0;
+    return INTEGER_BLOCK * (n_steps * (int64_t)step + sums);
 }
 
-void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
-                  integer_place_t place, const void *user, const void *from, int8_t *to)
+int64_t integer_packed(int64_t n_outputs, int64_t n_steps, integer_step_t step)
+{
+    return (n_outputs + INTEGER_BLOCK - 1) / INTEGER_BLOCK * packed_block(n_steps, step);
+}
+
+void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_steps, integer_step_t step,
+                  int64_t apart, integer_place_t place, const void *user, const void *from,
+                  int8_t *to)
 {
     const uint8_t flipped = dtype == DTYPE_U8 ? 0x80 : 0;
     const uint8_t *bytes = from;
-    for (int64_t block = 0; block < n_outputs; block += INTEGER_BLOCK)
-        for (int64_t i = 0; i < 2 * n_pairs; i++) {
+    for (int64_t block = 0; block < n_outputs; block += INTEGER_BLOCK) {
+        uint32_t sums[INTEGER_BLOCK] = {0};
+        for (int64_t i = 0; i < (int64_t)step * n_steps; i++) {
             const int64_t at = place(user, i);
-            int8_t *out = to + block * n_pairs * 2 + i / 2 * 2 * INTEGER_BLOCK + i % 2;
-            for (int64_t o = 0; o < INTEGER_BLOCK; o++, out += 2)
+            int8_t *out = to + i / step * step * INTEGER_BLOCK + i % step;
+            for (int64_t o = 0; o < INTEGER_BLOCK; o++, out += step) {
                 *out = at < 0 || block + o >= n_outputs
                            ? 0
-                           : (int8_t)(bytes[(block + o) * step + at] ^ flipped);
+                           : (int8_t)(bytes[(block + o) * apart + at] ^ flipped);
+                const int32_t weight = *out;
+                sums[o] += (uint32_t)weight;
+            }
         }
+        to += packed_block(n_steps, step);
+        if (step == INTEGER_QUADS) memcpy(to - sizeof sums, sums, sizeof sums);
+    }
 }
 
 size_t integer_zero_bytes(int64_t n_outputs)

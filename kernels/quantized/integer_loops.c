@@ -1,6 +1,6 @@
-/* The loops of integer_impl.h, compiled once for each ISA (isa_impl.h), and for AVX-512 with VNNI.
- * Blocks have the same width everywhere. With VNNI a block is one vector; AVX-512F alone has no
- * products of 16-bit integers, so its vectors have 8 lanes. */
+/* The loops of integer_impl.h, compiled once for each ISA (isa_impl.h), and for AVX-512 and AVX2
+ * with VNNI. Blocks have the same width everywhere. With AVX-512 and VNNI a block is one vector;
+ * AVX-512F alone has no products of 16-bit integers, so its vectors have 8 lanes. */
 #include "kernels/quantized/integer_impl.h"
 
 #undef KERNEL_LANES
@@ -39,17 +39,23 @@ KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
     if (rest >= INTEGER_BLOCK)
         memcpy(out, of, sizeof of);
     else
+#if defined(__AVX512VNNI__)
+        _mm512_mask_storeu_epi32(out, (__mmask16)((1u << rest) - 1), (__m512i)of[0]);
+#else
         memcpy(out, of, (size_t)rest * sizeof *out);
+#endif
 }
 
-/* Adds the products of one pair of inputs, for each row and each output. */
+/* ---- adding the products of one step, for each row and each output; rows are `apart` bytes from
+ * the first ---- */
+
 #if defined(__AVX512VNNI__)
 /* With few rows, each sum waits for the one before; then an addition takes less time than the
  * instruction that multiplies and adds. */
 #define FEW_ROWS 4
 
-KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
-                            int n_rows, integer_sums_t (*sums)[VECTORS])
+KERNEL_INLINE void add_pair(const int8_t *weight, const char *x, const int64_t *apart, int n_rows,
+                            integer_sums_t (*sums)[VECTORS])
 {
     const __m512i weights = _mm512_cvtepi8_epi16(
         _mm256_loadu_si256((const __m256i *)(const void *)weight));
@@ -65,8 +71,8 @@ KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_
     }
 }
 #elif defined(__AVX2__)
-KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
-                            int n_rows, integer_sums_t (*sums)[VECTORS])
+KERNEL_INLINE void add_pair(const int8_t *weight, const char *x, const int64_t *apart, int n_rows,
+                            integer_sums_t (*sums)[VECTORS])
 {
     __m256i weights[VECTORS];
     KERNEL_UNROLL
@@ -84,11 +90,13 @@ KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_
     }
 }
 #else
-KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_t *apart,
-                            int n_rows, integer_sums_t (*sums)[VECTORS])
+KERNEL_INLINE void add_pair(const int8_t *weight, const char *x, const int64_t *apart, int n_rows,
+                            integer_sums_t (*sums)[VECTORS])
 {
     for (int r = 0; r < n_rows; r++) {
-        const int32_t a = x[apart[r]], b = x[apart[r] + 1];
+        int16_t pair[2];
+        memcpy(pair, x + apart[r], sizeof pair);
+        const int32_t a = pair[0], b = pair[1];
         for (int o = 0; o < INTEGER_BLOCK; o++)
             sums[r][o / KERNEL_LANES][o % KERNEL_LANES] += (uint32_t)(a * weight[2 * o] +
                                                                       b * weight[2 * o + 1]);
@@ -96,33 +104,88 @@ KERNEL_INLINE void add_pair(const int8_t *weight, const int16_t *x, const int64_
 }
 #endif
 
-KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int n_rows)
+#if defined(__AVX512VNNI__)
+#define SPREAD(quad) _mm512_set1_epi32(quad)
+#define ADD_QUADS(sums, x, weights) _mm512_dpbusd_epi32((__m512i)(sums), x, (__m512i)(weights))
+#elif defined(__AVXVNNI__)
+#define SPREAD(quad) _mm256_set1_epi32(quad)
+#define ADD_QUADS(sums, x, weights) _mm256_dpbusd_avx_epi32((__m256i)(sums), x, (__m256i)(weights))
+#endif
+
+#if defined(ADD_QUADS)
+KERNEL_INLINE void add_quad(const int8_t *weight, const char *x, const int64_t *apart, int n_rows,
+                            integer_sums_t (*sums)[VECTORS])
 {
-    const int8_t *weight = p->weight + output * p->n_runs * p->n_pairs * 2;
-    const int16_t *const first = p->x + p->starts[row];
-    int64_t apart[MOST_ROWS]; /* distance of each row from the first one */
+    integer_sums_t weights[VECTORS];
+    memcpy(weights, weight, sizeof weights);
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) {
+        int32_t quad;
+        memcpy(&quad, x + apart[r], sizeof quad);
+        KERNEL_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            sums[r][v] = (integer_sums_t)ADD_QUADS(sums[r][v], SPREAD(quad), weights[v]);
+    }
+}
+
+KERNEL_INLINE void subtract_zero(const int8_t *weight_sums, int32_t zero, int n_rows,
+                                 integer_sums_t (*sums)[VECTORS])
+{
+    integer_sums_t terms[VECTORS];
+    memcpy(terms, weight_sums, sizeof terms);
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) {
+        KERNEL_UNROLL
+        for (int v = 0; v < VECTORS; v++) sums[r][v] -= (uint32_t)zero * terms[v];
+    }
+}
+#endif
+
+/* ---- rows ---- */
+
+#define STEP_BYTES 4 /* of x: a pair of s16 or four u8 */
+
+KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int n_rows,
+                            integer_step_t step)
+{
+    const int64_t size = STEP_BYTES / step, n_runs = p->n_runs, n_bytes = STEP_BYTES * p->n_steps;
+    const int8_t *weight = p->weight + output / INTEGER_BLOCK *
+                                           integer_packed(INTEGER_BLOCK, n_runs * p->n_steps, step);
+    const char *const first = (const char *)p->x + p->starts[row] * size;
+    int64_t apart[MOST_ROWS];
     integer_sums_t sums[MOST_ROWS][VECTORS];
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) {
-        apart[r] = p->starts[row + r] - p->starts[row];
+        apart[r] = (p->starts[row + r] - p->starts[row]) * size;
         KERNEL_UNROLL
         for (int v = 0; v < VECTORS; v++) sums[r][v] = (integer_sums_t){0};
     }
-    for (int64_t run = 0; run < p->n_runs; run++) {
-        const int16_t *x = first + (p->offsets != NULL ? p->offsets[run] : 0);
-        const int16_t *const end = x + 2 * p->n_pairs;
+    for (int64_t run = 0; run < n_runs; run++) {
+        const char *x = first + (p->offsets != NULL ? p->offsets[run] * size : 0);
+        const char *const end = x + n_bytes;
         KERNEL_ROLL
-        for (; x < end; x += 2, weight += 2 * INTEGER_BLOCK)
+        for (; x < end; x += STEP_BYTES, weight += INTEGER_BLOCK * (int)step) {
+#if defined(ADD_QUADS)
+            if (step == INTEGER_QUADS) {
+                add_quad(weight, x, apart, n_rows, sums);
+                continue;
+            }
+#endif
             add_pair(weight, x, apart, n_rows, sums);
+        }
     }
+#if defined(ADD_QUADS)
+    if (step == INTEGER_QUADS) subtract_zero(weight, p->x_zero, n_rows, sums);
+#endif
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) leave(p, row + r, output, sums[r]);
 }
 
 #define ROWS(n)                                                                                    \
-    case n: multiply(p, output, row, n); break;
+    case n: multiply(p, output, row, n, step); break;
 
-static void run_rows(const integer_t *p, int64_t output, int64_t first, int64_t last)
+KERNEL_INLINE void run(const integer_t *p, int64_t output, int64_t first, int64_t last,
+                       integer_step_t step)
 {
     const int64_t n_groups = (last - first + MOST_ROWS - 1) / MOST_ROWS;
     for (int64_t g = 0; g < n_groups; g++) {
@@ -133,6 +196,22 @@ static void run_rows(const integer_t *p, int64_t output, int64_t first, int64_t 
         }
     }
 }
+
+static void run_rows(const integer_t *p, int64_t output, int64_t first, int64_t last)
+{
+    run(p, output, first, last, INTEGER_PAIRS);
+}
+
+#if defined(ADD_QUADS)
+static void run_quad_rows(const integer_t *p, int64_t output, int64_t first, int64_t last)
+{
+    run(p, output, first, last, INTEGER_QUADS);
+}
+#else
+#define run_quad_rows NULL
+#endif
+
+/* ---- preparation ---- */
 
 static void center(int64_t n, bool is_signed, const void *x, int32_t zero, int16_t *out)
 {
@@ -165,6 +244,32 @@ static void sum_runs(int64_t n, int64_t step, int64_t length, const int16_t *x, 
     }
 }
 
+static void sum_bytes(int64_t n, int64_t step, int64_t length, int32_t zero, const uint8_t *x,
+                      int32_t *out)
+{
+    const uint32_t zeros = (uint32_t)length * (uint32_t)zero;
+    if (length == 1) {
+        for (int64_t r = 0; r < n; r++) out[r] = x[r * step] - zero;
+        return;
+    }
+    for (int64_t r = 0; r < n; r++, x += step) {
+        uint32_t sum = 0;
+#if defined(__AVX512BW__)
+        __m512i sums = _mm512_setzero_si512();
+        for (int64_t i = 0; i < length; i += 64) {
+            const __mmask64 mask = length - i < 64 ? (1ull << (length - i)) - 1 : ~0ull;
+            sums = _mm512_add_epi64(sums, _mm512_sad_epu8(_mm512_maskz_loadu_epi8(mask, x + i),
+                                                          _mm512_setzero_si512()));
+        }
+        sum = (uint32_t)_mm512_reduce_add_epi64(sums);
+#else
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < length; i++) sum += x[i];
+#endif
+        out[r] = (int32_t)(sum - zeros);
+    }
+}
+
 KERNEL_INLINE void add_apart(int64_t n, int64_t step, const int32_t *numbers, int32_t *sums)
 {
 #pragma omp simd
@@ -186,4 +291,5 @@ static void flip(int64_t n, const uint8_t *x, uint8_t *out)
     for (int64_t i = 0; i < n; i++) out[i] = x[i] ^ 0x80;
 }
 
-const integer_loops_t KERNEL_NAME(integer_loops) = {run_rows, center, sum_runs, add, flip};
+const integer_loops_t KERNEL_NAME(integer_loops) = {run_rows,  run_quad_rows, center, sum_runs,
+                                                    sum_bytes, add,           flip};

@@ -353,43 +353,46 @@ static const kernel_t onednn = {.name = "onednn",
 
 /* ---- our own kernel ----
  *
- * Copies x minus its zero point as s16, packs the weight, and calls kernels/quantized. */
+ * Copies x with explicit padding, as u8 or as s16 minus its zero point, packs the weight, and calls
+ * kernels/quantized. */
 
-enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* numbers stored in the format of a packed weight */
-#define VERSION 1
+enum { BLOCK, GROUPS, JOINED, STEP, N_NUMBERS }; /* numbers in the format of a packed weight */
+#define VERSION 2
 
 /* A window is read as runs of adjacent elements of x. A run is a row of the window if the row is
- * contiguous in x, else a single pixel of it. Packed weights pad each run to an even number of
- * elements. */
+ * contiguous in x, else a single pixel of it. Packed weights pad each run to full steps. */
 typedef struct window {
     int64_t groups, group_outputs, plane, columns, channels;
-    int64_t n_runs, length, pairs; /* elements and pairs in a run */
+    int64_t n_runs, length, steps; /* elements and steps in a run */
+    integer_step_t step;
 } window_t;
 
-static window_t describe_window(const tensor_info_t *weight, int64_t groups, bool is_joined)
+static window_t describe_window(const tensor_info_t *weight, int64_t groups, bool is_joined,
+                                integer_step_t step)
 {
     window_t w = {.groups = groups,
                   .group_outputs = weight->sizes[0] / groups,
                   .plane = 1,
                   .columns = is_joined ? weight->sizes[weight->rank - 1] : 1,
-                  .channels = weight->sizes[1]};
+                  .channels = weight->sizes[1],
+                  .step = step};
     for (int d = 2; d < weight->rank; d++) w.plane *= weight->sizes[d];
     w.n_runs = w.plane / w.columns;
     w.length = w.columns * w.channels;
-    w.pairs = (w.length + 1) / 2;
+    w.steps = (w.length + step - 1) / step;
     return w;
 }
 
 static int64_t packed_group(const window_t *w)
 {
-    return integer_packed(w->group_outputs, w->n_runs * w->pairs);
+    return integer_packed(w->group_outputs, w->n_runs * w->steps, w->step);
 }
 
 /* Offset, in one output's weight [C/G][plane], of element i of the packed order; -1 for padding. */
 static int64_t find_element(const void *user, int64_t i)
 {
     const window_t *w = user;
-    const int64_t run = i / (2 * w->pairs), at = i % (2 * w->pairs);
+    const int64_t padded = w->step * w->steps, run = i / padded, at = i % padded;
     if (at >= w->length) return -1;
     return at % w->channels * w->plane + run * w->columns + at / w->channels;
 }
@@ -398,7 +401,7 @@ static void pack_weight(const window_t *w, dtype_t dtype, const void *from, int8
 {
     const int64_t n = w->group_outputs * w->channels * w->plane;
     for (int64_t g = 0; g < w->groups; g++)
-        integer_pack(dtype, w->group_outputs, w->n_runs * w->pairs, w->channels * w->plane,
+        integer_pack(dtype, w->group_outputs, w->n_runs * w->steps, w->step, w->channels * w->plane,
                      find_element, w, (const char *)from + g * n, to + g * packed_group(w));
 }
 
@@ -406,7 +409,8 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
                      const tensor_info_t *want, void *out)
 {
     const int64_t *numbers = format_numbers(&want->format);
-    const window_t window = describe_window(from, numbers[GROUPS], numbers[JOINED] != 0);
+    const window_t window = describe_window(from, numbers[GROUPS], numbers[JOINED] != 0,
+                                            (integer_step_t)numbers[STEP]);
     (void)ctx;
     pack_weight(&window, from->dtype, bytes, out);
     return STATUS_OK;
@@ -420,12 +424,12 @@ typedef struct native_state {
     size_t weight_at, offsets_at, starts_at, sums_at, zeros_at;
 } native_state_t;
 
+#define PAST_END 4 /* the last step may read elements after the end of the copy */
+
 static void place_scratch(native_state_t *s, prepared_t *prepared)
 {
     const planes_t *planes = &s->padded.planes;
-    /* the last pair of x may read one element past its end */
-    const size_t elements = (size_t)s->padded.n + 2;
-    s->weight_at = integer_align(elements * sizeof(int16_t));
+    s->weight_at = integer_align((size_t)(s->padded.n + PAST_END) * sizeof(int16_t));
     s->offsets_at = s->weight_at;
     if (!s->is_packed)
         s->offsets_at += integer_align((size_t)(s->window.groups * packed_group(&s->window)));
@@ -453,11 +457,12 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "native: its padded input overflows");
     const conv_attrs_t *attrs = call->attrs;
     const bool is_joined = s->padded.planes.dilation[2] == 1 && attrs->groups == 1;
-    s->window = describe_window(weight, attrs->groups, is_joined);
+    s->window = describe_window(weight, attrs->groups, is_joined,
+                                integer_has_quads(isa_best()) ? INTEGER_QUADS : INTEGER_PAIRS);
     s->is_packed = call->weights == WEIGHT_CONSTANT && !call->per_op && info_numel(weight) > 0;
     if (s->is_packed) {
-        const int64_t numbers[N_NUMBERS] = {
-            [BLOCK] = INTEGER_BLOCK, [GROUPS] = attrs->groups, [JOINED] = is_joined};
+        const int64_t numbers[N_NUMBERS] = {INTEGER_BLOCK, attrs->groups, is_joined,
+                                            s->window.step};
         TRY(prepared_want_packed(ctx, prepared, WEIGHT, attrs->groups * packed_group(&s->window),
                                  VERSION, N_NUMBERS, numbers));
     }
@@ -497,12 +502,13 @@ static void find_offsets(const native_state_t *s, int32_t *offsets)
 static void find_starts(const padded_t *p, int64_t *starts)
 {
     const planes_t *planes = &p->planes;
-    for (int64_t i = 0; i < planes->out_plane; i++) {
-        const int64_t d = i / (planes->out[1] * planes->out[2]) * planes->stride[0];
-        const int64_t h = i / planes->out[2] % planes->out[1] * planes->stride[1];
-        const int64_t w = i % planes->out[2] * planes->stride[2];
-        starts[i] = ((d * p->sizes[1] + h) * p->sizes[2] + w) * planes->channels;
-    }
+    const int64_t step = planes->stride[2] * planes->channels;
+    for (int64_t d = 0; d < planes->out[0]; d++)
+        for (int64_t h = 0; h < planes->out[1]; h++) {
+            const int64_t row = d * planes->stride[0] * p->sizes[1] + h * planes->stride[1];
+            int64_t at = row * p->sizes[2] * planes->channels;
+            for (int64_t w = 0; w < planes->out[2]; w++, at += step) *starts++ = at;
+        }
 }
 
 typedef struct window_sums {
@@ -531,14 +537,17 @@ static void sum_window_lines(void *user, int64_t first, int64_t last)
 }
 
 /* For each window of an image, sums x over the window and the channels of one group. */
-static void sum_windows(context_t *ctx, const native_state_t *s, const int16_t *x, int32_t *pixels,
-                        int32_t *sums)
+static void sum_windows(context_t *ctx, const native_state_t *s, const integer_t *p,
+                        int32_t *pixels, int32_t *sums)
 {
     const planes_t *planes = &s->padded.planes;
-    const int64_t *sizes = s->padded.sizes;
+    const int64_t *sizes = s->padded.sizes, n = sizes[0] * sizes[1] * sizes[2];
     window_sums_t windows = {s, pixels, sums};
-    integer_loops()->sums(sizes[0] * sizes[1] * sizes[2], planes->channels, s->window.channels, x,
-                          pixels);
+    if (p->step == INTEGER_QUADS)
+        integer_loops()->byte_sums(n, planes->channels, s->window.channels, p->x_zero, p->x,
+                                   pixels);
+    else
+        integer_loops()->sums(n, planes->channels, s->window.channels, p->x, pixels);
     threads_share(threads_for(ctx, planes->out_plane * planes->kernel_plane),
                   planes->out[0] * planes->out[1], sum_window_lines, &windows);
 }
@@ -549,15 +558,16 @@ static void run_groups(context_t *ctx, const native_state_t *s, integer_t p, con
 {
     int32_t *const sums = pixels + s->padded.sizes[0] * s->padded.sizes[1] * s->padded.sizes[2];
     const window_t *w = &s->window;
-    const int n_threads = threads_for(ctx, p.n_rows * w->group_outputs * w->n_runs * w->pairs);
+    const int n_threads = threads_for(ctx, p.n_rows * w->group_outputs * w->n_runs * w->steps);
+    const size_t element = p.step == INTEGER_QUADS ? sizeof(uint8_t) : sizeof(int16_t);
     for (int64_t g = 0; g < w->groups; g++) {
         p.weight = weight + g * packed_group(w);
         p.out = out + g * w->group_outputs;
         p.zeros = zeros != NULL ? zeros + g * w->group_outputs : NULL;
-        if (zeros != NULL) sum_windows(ctx, s, p.x, pixels, sums);
+        if (zeros != NULL) sum_windows(ctx, s, &p, pixels, sums);
         p.sums = sums;
         integer_run(&p, isa_best(), n_threads);
-        p.x += w->channels;
+        p.x = (const char *)p.x + (size_t)w->channels * element;
     }
 }
 
@@ -569,8 +579,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const native_state_t *s = prepared->state;
     const planes_t *planes = &s->padded.planes;
     const int64_t image = info_numel(x) / x->sizes[0];
+    const bool is_quads = s->window.step == INTEGER_QUADS;
+    const int32_t zero = integer_zero(prepared, in, X_ZERO, 0) +
+                         (is_quads ? integer_shift(x->dtype) : 0);
     char *bytes = scratch;
-    int16_t *copy = scratch;
     int8_t *weight = s->is_packed ? in[WEIGHT] : (int8_t *)(bytes + s->weight_at);
     int32_t *offsets = (int32_t *)(void *)(bytes + s->offsets_at);
     int64_t *starts = (int64_t *)(void *)(bytes + s->starts_at);
@@ -582,15 +594,17 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const integer_t p = {.n_rows = planes->out_plane,
                          .n_outputs = s->window.group_outputs,
                          .n_runs = s->window.n_runs,
-                         .n_pairs = s->window.pairs,
-                         .x = copy,
+                         .n_steps = s->window.steps,
+                         .step = s->window.step,
+                         .x = scratch,
+                         .x_zero = zero,
                          .starts = starts,
                          .offsets = offsets,
                          .out_stride = planes->outputs};
-    memset(copy + s->padded.n, 0, 2 * sizeof *copy);
+    memset((char *)scratch + s->padded.n * (is_quads ? 1 : 2), 0, PAST_END * sizeof(int16_t));
     for (int64_t i = 0; i < x->sizes[0]; i++) {
-        pad_image(ctx, &s->padded, x->dtype, integer_zero(prepared, in, X_ZERO, 0), put_centered,
-                  (const char *)in[X] + i * image, copy);
+        pad_image(ctx, &s->padded, x->dtype, zero, is_quads ? put_unsigned : put_centered,
+                  (const char *)in[X] + i * image, scratch);
         run_groups(ctx, s, p, weight, has_zeros ? zeros : NULL,
                    (int32_t *)(void *)(bytes + s->sums_at),
                    (int32_t *)out[0] + i * planes->out_plane * planes->outputs);

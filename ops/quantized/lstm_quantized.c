@@ -129,7 +129,7 @@ static void describe_side(int weight, int64_t n_inputs, int64_t n_outputs, int64
                      .n_outputs = n_outputs,
                      .n_pairs = (n_inputs + 1) / 2,
                      .most = most < 32767.0 ? (float)most : 32767.0f};
-    const size_t packed = (size_t)integer_packed(n_outputs, side->n_pairs);
+    const size_t packed = (size_t)integer_packed(n_outputs, side->n_pairs, INTEGER_PAIRS);
     side->weight_at = take(is_packed ? 0 : packed, at);
     side->rows_at = take(rows * 2 * (size_t)side->n_pairs * sizeof(int16_t), at);
     side->starts_at = take(rows * sizeof(int64_t), at);
@@ -150,8 +150,8 @@ static int64_t find_element(const void *user, int64_t i)
 static void pack_weight(const tensor_info_t *weight, const void *from, int8_t *to)
 {
     const int64_t n_inputs = weight->sizes[1];
-    integer_pack(weight->dtype, weight->sizes[0], (n_inputs + 1) / 2, n_inputs, find_element,
-                 &n_inputs, from, to);
+    integer_pack(weight->dtype, weight->sizes[0], (n_inputs + 1) / 2, INTEGER_PAIRS, n_inputs,
+                 find_element, &n_inputs, from, to);
 }
 
 static void round_row(const side_t *side, void *scratch, int64_t row, const float *from)
@@ -182,7 +182,8 @@ static void begin_side(const prepared_t *prepared, void *const *in, const side_t
                                          zeros);
     *out_product = (integer_t){.n_outputs = side->n_outputs,
                                .n_runs = 1,
-                               .n_pairs = side->n_pairs,
+                               .n_steps = side->n_pairs,
+                               .step = INTEGER_PAIRS,
                                .x = part(scratch, side->rows_at),
                                .starts = starts,
                                .weight = weight,
@@ -279,8 +280,9 @@ static status_t lstm_quantized_prepare(context_t *ctx, const op_call_t *call, pr
     prepared->scratch_bytes = at;
     for (int i = RECURRENT_WEIGHT_IH; state->is_packed && i <= RECURRENT_WEIGHT_HH; i++) {
         const side_t *side = i == RECURRENT_WEIGHT_IH ? &state->x : &state->h;
-        TRY(prepared_want_packed(ctx, prepared, i, integer_packed(s.g * s.h, side->n_pairs),
-                                 VERSION, N_NUMBERS, (const int64_t[]){[BLOCK] = INTEGER_BLOCK}));
+        TRY(prepared_want_packed(ctx, prepared, i,
+                                 integer_packed(s.g * s.h, side->n_pairs, INTEGER_PAIRS), VERSION,
+                                 N_NUMBERS, (const int64_t[]){[BLOCK] = INTEGER_BLOCK}));
     }
     const double products = (double)(s.g * s.h) * (double)(s.c + s.h);
     prepared->cost_ns = cost_run(ctx, "native", 2.0 * products * (double)(s.t * s.n), products);

@@ -286,9 +286,9 @@ static void pack_matrices(const tensor_info_t *b, const void *from, int8_t *to)
     const int64_t k = b->sizes[b->rank > 1 ? b->rank - 2 : 0];
     const int64_t sizes[] = {k, b->rank > 1 ? b->sizes[b->rank - 1] : 1}, n_pairs = (k + 1) / 2;
     for (int64_t i = 0; i < info_numel(b) / (k * sizes[1]); i++)
-        integer_pack(b->dtype, sizes[1], n_pairs, 1, find_element, sizes,
+        integer_pack(b->dtype, sizes[1], n_pairs, INTEGER_PAIRS, 1, find_element, sizes,
                      (const char *)from + i * k * sizes[1],
-                     to + i * integer_packed(sizes[1], n_pairs));
+                     to + i * integer_packed(sizes[1], n_pairs, INTEGER_PAIRS));
 }
 
 static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
@@ -312,7 +312,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     if (p.k == 0 || info_numel(&call->out[0]) == 0) return STATUS_OK;
     TRY(prepared_make_state(ctx, prepared, sizeof *s, &s));
     s->n_pairs = (p.k + 1) / 2;
-    s->packed = integer_packed(p.n, s->n_pairs);
+    s->packed = integer_packed(p.n, s->n_pairs, INTEGER_PAIRS);
     s->n_packed = info_numel(call->in[B]) / (p.k * p.n);
     s->is_packed = call->weights == WEIGHT_CONSTANT && !call->per_op;
     if (s->is_packed)
@@ -388,7 +388,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     integer_t product = {.n_rows = p.m,
                          .n_outputs = p.n,
                          .n_runs = 1,
-                         .n_pairs = s->n_pairs,
+                         .n_steps = s->n_pairs,
+                         .step = INTEGER_PAIRS,
                          .starts = starts,
                          .zeros = has_zeros ? zeros : NULL,
                          .out = out[0],

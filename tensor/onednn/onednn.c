@@ -158,7 +158,8 @@ bool onednn_isa_has(unsigned isa, onednn_isa_t wanted)
                                     [ONEDNN_ISA_AVX2] = dnnl_cpu_isa_avx2,
                                     [ONEDNN_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
                                     [ONEDNN_ISA_BF16] = dnnl_cpu_isa_avx512_core_bf16,
-                                    [ONEDNN_ISA_VNNI] = dnnl_cpu_isa_avx512_core_vnni};
+                                    [ONEDNN_ISA_VNNI] = dnnl_cpu_isa_avx512_core_vnni,
+                                    [ONEDNN_ISA_AVX2_VNNI] = dnnl_cpu_isa_avx2_vnni};
     return wanted != ONEDNN_ISA_SVE_512 && has_bits(isa, bits[wanted]);
 #endif
 }

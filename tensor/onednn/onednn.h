@@ -135,8 +135,9 @@ typedef enum onednn_isa {
     ONEDNN_ISA_AVX,
     ONEDNN_ISA_AVX2,
     ONEDNN_ISA_AVX512,
-    ONEDNN_ISA_BF16, /* dot products of bf16 pairs */
-    ONEDNN_ISA_VNNI, /* dot products of four 8-bit integers */
+    ONEDNN_ISA_BF16,      /* dot products of bf16 pairs */
+    ONEDNN_ISA_VNNI,      /* AVX-512 with dot products of four 8-bit integers */
+    ONEDNN_ISA_AVX2_VNNI, /* AVX2 with such products; not implied by ONEDNN_ISA_VNNI */
     ONEDNN_ISA_SVE_512
 } onednn_isa_t;
 unsigned onednn_isa(void);
