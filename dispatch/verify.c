@@ -79,6 +79,13 @@ static double flushed(dtype_t dtype)
     return dtype == DTYPE_F16 ? 0x1p-14 : 104.0 * (double)FLT_MIN;
 }
 
+/* Integers above 2^53 are rounded to doubles when a specification reads them, and when they are
+ * compared. */
+static double wide_bound(double expected)
+{
+    return fabs(expected) < 0x1p53 ? 0.0 : N_ROUNDINGS * DBL_EPSILON * fabs(expected);
+}
+
 /* The error of a sum of n terms is about sqrt(n) roundings of its partial sums, if the roundings
  * are independent. The partial sums are about as large as the root of the sum of squared terms,
  * which `change` measures. */
@@ -90,7 +97,8 @@ double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *
     const dtype_t dtype = call->out[output].dtype;
     const opdef_t *op = call->op;
     const int n_shakes = is_sure ? MANY_SHAKES : FEW_SHAKES;
-    if (!dtype_is_floating(dtype) || !isfinite(expected)) return 0.0;
+    if (!dtype_is_floating(dtype)) return wide_bound(expected);
+    if (!isfinite(expected)) return 0.0;
     double squares = 0.0;
     spec_probe_t probe = {.shake = SHAKE};
     spec_call_t shaken = *call;

@@ -44,7 +44,8 @@ bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op
 }
 
 /* oneDNN computes relu and clamps as the maximum or minimum of x and a bound, which returns the
- * bound if x is NaN. Its gelu of an infinity is NaN or infinite, depending on the version. */
+ * bound if x is NaN. Its sigmoid limits x in the same way, so sigmoid of NaN is 0. Its gelu of an
+ * infinity is NaN or infinite, depending on the version. */
 bool choose_is_exact(const post_op_t *op)
 {
     switch (op->kind) {
@@ -57,6 +58,7 @@ bool choose_is_exact(const post_op_t *op)
     case ELTWISE_RELU:
     case ELTWISE_CLAMP:
     case ELTWISE_GELU:
+    case ELTWISE_SIGMOID:
     case ELTWISE_HARDSIGMOID: return false;
     case ELTWISE_LEAKY_RELU: return op->alpha != 0.0;
     default: return true;

@@ -92,7 +92,7 @@ static place_t move_inside(const grid_sample_attrs_t *attrs, dtype_t dtype, plac
     if (attrs->padding == GRID_REFLECTION)
         place = attrs->align_corners ? reflect(attrs, dtype, place, 0.0, 2.0 * last)
                                      : reflect(attrs, dtype, place, -1.0, 2.0 * (double)size - 1.0);
-    if (place.at <= 0.0) return (place_t){0.0, 0.0};
+    if (!(place.at > 0.0)) return (place_t){0.0, 0.0}; /* NaN too, as in PyTorch */
     if (place.at >= last) return (place_t){last, 0.0};
     return place;
 }
@@ -151,7 +151,9 @@ grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, doub
         taps.slope[i] = place.slope * (is_cubic ? cubic_slope(distance) : i == 0 ? -1.0 : 1.0);
         if (is_cubic) pixel = move_inside(attrs, dtype, pixel, size);
         taps.index[i] = pixel_at(pixel.at, size);
-        if (taps.index[i] < 0) taps.weight[i] = taps.slope[i] = 0.0;
+        if (taps.index[i] >= 0) continue;
+        taps.weight[i] = isnan(place.at) ? place.at : 0.0; /* a sample at NaN is NaN */
+        taps.slope[i] = 0.0;
     }
     return taps;
 }
@@ -173,6 +175,8 @@ static double grid_sample_spec(const spec_call_t *call, int output, const int64_
         taps[d] = grid_find_taps(call->attrs, x->dtype, spec_at(call, GRID, place),
                                  x->sizes[d + 2]);
     }
+    for (int d = 0; d < n_spatial; d++)
+        if (isnan(taps[d].weight[0])) return taps[d].weight[0];
     for (int i = 0; i < taps[0].n * taps[1].n * taps[2].n; i++) {
         const int which[] = {i / taps[2].n / taps[1].n, i / taps[2].n % taps[1].n, i % taps[2].n};
         double weight = 1.0;
@@ -206,6 +210,7 @@ static pixels_t find_pixels(const grid_sample_attrs_t *attrs, const tensor_info_
         const grid_taps_t taps = grid_find_taps(attrs, x->dtype, place[n_spatial - 1 - d],
                                                 x->sizes[d + 2]);
         const pixels_t before = pixels;
+        if (isnan(taps.weight[0])) return (pixels_t){.n = 1, .weight = {taps.weight[0]}};
         pixels.n = 0;
         for (int i = 0; i < before.n; i++)
             for (int k = 0; k < taps.n; k++) {

@@ -217,9 +217,7 @@ static void **output_of(const call_t *call, const argument_t *arguments)
 {
     const char *type = call->n > 0 ? call->takes[call->n - 1].type : "";
     const size_t length = strlen(type);
-    /* The outputs of these are arrays. */
-    if (strcmp(call->name, "op_split") == 0 || strcmp(call->name, "dispatch_run_prepared") == 0)
-        return NULL;
+    if (strcmp(call->name, "op_split") == 0) return NULL; /* its outputs are an array */
     int n_outputs = 0;
     for (int i = 0; i < call->n; i++) {
         if (strcmp(call->takes[i].type, "int *") == 0) return NULL;

@@ -155,6 +155,30 @@ static void only_winograd_has_the_allowance_of_winograd(void **state)
     assert_true(judge_conv(ctx, CONV_WINOGRAD, 100 * off) > 1);
 }
 
+/* Doubles do not represent 2^53 + 1. A sum with it is not reported as wrong, but one that lost its
+ * leading digits is. */
+static void integers_that_no_double_represents_are_not_wrong(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t x[] = {((int64_t)1 << 53) + 1, 5}, y[] = {1, -7};
+    tensor_t *in[2] = {NULL};
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), x, &in[0]));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), y, &in[1]));
+    for (int i = 0; i < 3; i++) { /* a right result; a wrong large one; a wrong small one */
+        const int64_t sums[] = {x[0] + y[0] + (i == 1 ? (int64_t)1 << 45 : 0),
+                                x[1] + y[1] + (i == 2)};
+        tensor_t *out = NULL;
+        double error = -1;
+        CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), sums, &out));
+        CHECK_OK(ctx, dispatch_verify(ctx, ops_find("add"), NULL, 2, (const tensor_t *const *)in, 1,
+                                      (const tensor_t *const *)&out, 0, &error));
+        assert_true(i == 0 ? error <= 1 : error > 1);
+        tensor_release(out);
+    }
+    tensor_release(in[0]);
+    tensor_release(in[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +188,7 @@ int main(void)
         TEST(a_sum_that_cancels_is_judged_by_its_terms),
         TEST(a_function_may_be_off_by_four_units_in_the_last_place),
         TEST(only_winograd_has_the_allowance_of_winograd),
+        TEST(integers_that_no_double_represents_are_not_wrong),
         TEST(infinity_is_right_only_where_the_result_is_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

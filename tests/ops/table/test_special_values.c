@@ -223,6 +223,7 @@ static const struct {
     bool is_blocked;
 } products[] = {
     {"conv2d", 4, 4, {N, 1, 2, 2}, {16, 1, 1, 1}, false},
+    {"conv2d", 4, 4, {N, 17, 2, 2}, {17, 17, 1, 1}, false}, /* oneDNN's gemm:jit */
     {"conv2d", 4, 4, {N, 8, 3, 3}, {16, 8, 3, 3}, true},
     {"conv2d", 4, 4, {N, 16, 2, 2}, {16, 16, 1, 1}, true},
     {"conv_transpose2d", 4, 4, {N, 1, 2, 2}, {1, 16, 1, 1}, false},

@@ -39,6 +39,15 @@ def attention(query, key, value, mask):
     return F.scaled_dot_product_attention(query, key, value, mask)
 
 
+def grid(**options):
+    return lambda x, places: F.grid_sample(x, places, **{"align_corners": False, **options})
+
+
+def some(*sizes):
+    """Positions between pixels; a third is NaN."""
+    return draw(*sizes, share=0.33, specials=[NAN]) / 7
+
+
 def few(*sizes):
     """Few special elements, so that not everything becomes NaN."""
     return draw(*sizes, share=0.06)
@@ -142,11 +151,17 @@ def zeros_among(*sizes):
     return draw(*sizes, share=0.2, specials=[0.0])
 
 
-MAKERS = (few, plain, very_few, zeros_among)
+MAKERS = (few, plain, some, very_few, zeros_among)
 CASES += [winograd(size, 3, 3, 1, 1) for size in (2, 4, 6)]
 CASES += [winograd(size, 3, 5, 1, 2) for size in (4, 6)]
 CASES += [winograd(size, 3, 3, 2, 1) for size in (2, 4)]
 CASES += [winograd(6, 3, kernel, 2, kernel // 2) for kernel in (5, 6, 7, 8)]
+CASES += [("grid_sample", attrs, grid(**options), [plain, (1, 2, 4, 5), some, (1, 3, 4, 2)])
+          for attrs, options in (
+              ("", {}), ('padding="border"', {"padding_mode": "border"}),
+              ('padding="reflection" align_corners=true',
+               {"padding_mode": "reflection", "align_corners": True}),
+              ('mode="nearest"', {"mode": "nearest"}))]
 SIZES_OF_BOOLS = {"where": (3, 7), "scaled_dot_product_attention": (5, 6)}
 
 
