@@ -251,6 +251,7 @@ bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b)
 
 status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (dst == NULL) return context_null(ctx, "tensor_copy", "dst");
     if (src == NULL) return context_null(ctx, "tensor_copy", "src");
     REQUIRE(ctx, shape_equal(dst->info.rank, dst->info.sizes, src->info.rank, src->info.sizes),
