@@ -46,8 +46,9 @@ KERNEL_INLINE void leave(const integer_t *p, int64_t row, int64_t output,
 #endif
 }
 
-/* ---- adding the products of one step, for each row and each output; rows are `apart` bytes from
- * the first ---- */
+/* ---- adding the products of one step, for each row and each output ----
+ *
+ * Rows of x are `apart` bytes from the first one. */
 
 #if defined(__AVX512VNNI__)
 /* With few rows, each sum waits for the one before; then an addition takes less time than the
@@ -143,7 +144,7 @@ KERNEL_INLINE void subtract_zero(const int8_t *weight_sums, int32_t zero, int n_
 
 /* ---- rows ---- */
 
-#define STEP_BYTES 4 /* of x: a pair of s16 or four u8 */
+#define STEP_BYTES 4 /* a pair of s16 or four u8 */
 
 KERNEL_INLINE void multiply(const integer_t *p, int64_t output, int64_t row, int n_rows,
                             integer_step_t step)
