@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "tensor/onednn/onednn.h"
 #include "tensor/threads/threads_impl.h"
 
 #define PART_ROWS 48 /* rows multiplied while a block of the weight is in the L1 cache */
