@@ -7,6 +7,7 @@
  * that does not support symbols makes a graph less general, never wrong. Guards that a failed
  * second run has added do no harm, because the pinned sizes satisfy them. */
 #include <stdalign.h>
+#include <stdio.h>
 
 #include "dispatch/attrs_impl.h"
 #include "dispatch/select_impl.h"
@@ -155,6 +156,25 @@ static status_t try_symbols(context_t *ctx, op_call_t *call, int n_numbers,
     return scope_attempt_end(ctx, status, numbers != NULL && status == STATUS_UNSUPPORTED);
 }
 
+/* After the run with numbers has failed: infers with symbols, so that the decision which fails
+ * becomes a guard. The failure stays that of the numbers. */
+static status_t guard_failure(context_t *ctx, op_call_t *call, status_t failure)
+{
+    char message[CONTEXT_ERROR_MAX];
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    int n_out = call->op->n_outputs;
+    if (failure != STATUS_INVALID_ARGUMENT) return failure;
+    snprintf(message, sizeof message, "%s", context_error(ctx));
+    context_clear_error(ctx);
+    scope_attempt(ctx);
+    status_t status = infer_symbols(ctx, call, &n_out, out);
+    const status_t calculated = sym_status(ctx);
+    if (calculated != STATUS_OK) status = calculated;
+    status = scope_attempt_end(ctx, status, status != STATUS_OUT_OF_MEMORY);
+    if (status == STATUS_OUT_OF_MEMORY) return status;
+    return context_fail(ctx, failure, "%s", message);
+}
+
 status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *out_n,
                                  tensor_info_t *out, bool *out_is_pinned)
 {
@@ -171,8 +191,9 @@ status_t dispatch_infer_symbolic(context_t *ctx, const op_call_t *given, int *ou
     find_numbers(ctx, &call, sym_hint, &numbers);
     if (numbers.are_given) return infer_numbers(ctx, &call, out_n, out);
     if (!numbers.are_known) return try_symbols(ctx, &call, 0, NULL, out_n, out);
-    TRY(infer_numbers(ctx, &numbers.call, &n_wanted, wanted));
-    status_t status = try_symbols(ctx, &call, n_wanted, wanted, out_n, out);
+    status_t status = infer_numbers(ctx, &numbers.call, &n_wanted, wanted);
+    if (status != STATUS_OK) return guard_failure(ctx, &call, status);
+    status = try_symbols(ctx, &call, n_wanted, wanted, out_n, out);
     if (status != STATUS_UNSUPPORTED) return status;
     find_numbers(ctx, &call, sym_pin, &numbers);
     TRY(sym_status(ctx));

@@ -85,6 +85,8 @@ void graph_sizes(const graph_t *graph, int64_t *out_sizes)
 
 /* ---- generic sizes ---- */
 
+#define MAX_STEPS 4096 /* in which a size changes to satisfy a guard */
+
 /* Changes all sizes by a step that depends on the attempt. Small steps suit batches and lengths.
  * Large steps suit images, whose sizes are divided by powers of two. The last attempts decrease
  * sizes, because some sizes have an upper limit, such as the length of a table. */
@@ -141,10 +143,54 @@ static void follow_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
     sym_space_enter(ctx, outer);
 }
 
+static bool is_read(void *user, int number, const char *name)
+{
+    (void)number;
+    return strcmp(user, name) == 0;
+}
+
+/* Changes size `at` in steps, and those that follow from it, until guard k holds, and all guards
+ * before it. */
+static bool change_size(context_t *ctx, const graph_t *graph, int k, int at, int step,
+                        int64_t *sizes)
+{
+    const names_t names = names_of(graph);
+    moved_t moved = {&names, sizes};
+    int64_t before[GRAPH_MAX_NAMES];
+    int failing = k;
+    memcpy(before, sizes, (size_t)names.n * sizeof *sizes);
+    for (int i = 1; i <= MAX_STEPS && before[at] + i * step >= 1; i++) {
+        sizes[at] = before[at] + i * step;
+        follow_guards(ctx, graph, sizes);
+        if (sym_guards_hold(graph->space, size_of_moved, &moved, &failing) || failing > k)
+            return true;
+        memcpy(sizes, before, (size_t)names.n * sizeof *sizes);
+    }
+    return false;
+}
+
+/* Changes sizes until all guards hold, or none is found for a guard. */
+static void satisfy_guards(context_t *ctx, const graph_t *graph, int64_t *sizes)
+{
+    const names_t names = names_of(graph);
+    moved_t moved = {&names, sizes};
+    bool is_changed = true;
+    int k = 0;
+    while (is_changed && !sym_guards_hold(graph->space, size_of_moved, &moved, &k)) {
+        const int64_t value = sym_guard_value(graph->space, k);
+        is_changed = false;
+        for (int i = 0; i < 2 * names.n && !is_changed; i++)
+            is_changed = sym_any_name(graph->space, value, is_read,
+                                      (void *)(uintptr_t)names.names[i % names.n]) &&
+                         change_size(ctx, graph, k, i % names.n, i < names.n ? 1 : -1, sizes);
+    }
+}
+
 bool graph_generic_sizes(context_t *ctx, const graph_t *graph, int attempt, int64_t *sizes)
 {
     graph_sizes(graph, sizes);
     if (!move_sizes(attempt, names_of(graph).n, sizes)) return false;
     follow_guards(ctx, graph, sizes);
+    satisfy_guards(ctx, graph, sizes);
     return true;
 }

@@ -242,6 +242,7 @@ static const void *elements_of(const onnx_t *onnx, const onnx_noted_t *call, int
 
 #define MAX_UNKNOWN 4
 #define MAX_CANDIDATES 16
+#define MAX_CANDIDATE 65536
 
 /* Sizes and attributes of a call that depend on elements, and candidate values for them. */
 typedef struct unknowns {
@@ -261,7 +262,7 @@ static void add_to_set(int64_t value, int capacity, int *n, int64_t *set)
 static bool find_unknowns(onnx_t *onnx, const op_call_t *call, unknowns_t *out)
 {
     int n_unknown = 0;
-    int64_t all[MAX_UNKNOWN + 1];
+    int64_t all[MAX_UNKNOWN + 1], product = 1; /* a reshape to [3,4,-1] takes 12 elements */
     *out = (unknowns_t){.n_candidates = 3, .candidates = {8, 1, 2}};
     for (int i = 0; i < call->n_in; i++)
         for (int d = 0; call->in[i]->dtype != DTYPE_NONE && d < call->in[i]->rank; d++) {
@@ -276,7 +277,9 @@ static bool find_unknowns(onnx_t *onnx, const op_call_t *call, unknowns_t *out)
             const int64_t value = *onnx_integer_at(call->op, call->attrs, f, i);
             if (onnx_is_symbol(value) && sym_hint(onnx->ctx, value) == SYM_NONE)
                 add_to_set(value, MAX_UNKNOWN + 1, &n_unknown, all);
+            if (value > 0 && value <= MAX_CANDIDATE / product) product *= value;
         }
+    add_to_set(product, MAX_CANDIDATES, &out->n_candidates, out->candidates);
     if (n_unknown > MAX_UNKNOWN) return false;
     out->n = n_unknown;
     for (int i = 0; i < n_unknown; i++) out->sizes[i] = all[i];

@@ -18,7 +18,7 @@ static void describe_shape(onnx_t *onnx, const Onnx__TensorShapeProto *shape,
         const bool is_fixed = onnx_is_fixed(shape->dim[d]);
         out_value->sizes[d] = out_value->made[d] = is_fixed ? shape->dim[d]->dim_value : -1;
         if (is_fixed) continue;
-        const int open = onnx_open_find(onnx, onnx_param_of(shape->dim[d]), d, 0);
+        const int open = onnx_open_find(onnx, onnx_param_of(shape->dim[d]), d, -1);
         if (open != ONNX_NOT_OPEN) out_value->dims[d] = onnx->open[open].name;
     }
 }

@@ -91,7 +91,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
         const float zero = 0;
         TRY(give(node, DTYPE_F32, 0, NULL, &zero, sizeof zero, &item));
     }
-    if (is_open) {
+    if (is_open || onnx_are_late(node, item, rank, sizes)) {
         item_t in[2] = {item, node->in[0]};
         TRY(onnx_check_integers(node, 0, "the shape"));
         return onnx_op(node, "expand_by", NULL, 2, in, &node->out[0]);
@@ -151,6 +151,12 @@ status_t onnx_import_size(onnx_node_t *node)
     const tensor_info_t x = onnx_input_info(node, 0);
     const int64_t numel = onnx_numel(node, &x);
     item_t out;
+    if (onnx_is_late(node, numel)) {
+        onnx_call_t call;
+        TRY(onnx_sizes(node, node->in[0], &out));
+        onnx_call(node, "prod", &call);
+        return onnx_emit(&call, 1, &out, &node->out[0]);
+    }
     if (sym_is(numel)) {
         TRY(onnx_vector(node->onnx, NULL, 1, &numel, &out));
         return onnx_reshape(node, out, 0, NULL, &node->out[0]);
@@ -261,10 +267,11 @@ status_t onnx_import_range(onnx_node_t *node)
     void *bytes = NULL;
     int64_t n = -1;
     onnx_attr_ignore(node, "stash_type"); /* has no effect: no element depends on others */
-    if (!onnx_knows(node, 0) || !onnx_knows(node, 1) || !onnx_knows(node, 2)) {
+    const bool is_known = onnx_knows(node, 0) && onnx_knows(node, 1) && onnx_knows(node, 2);
+    if (is_known) TRY(find_count(node, &n));
+    if (!is_known || onnx_is_late(node, n)) {
         return onnx_op(node, "range", NULL, 3, node->in, &node->out[0]);
     }
-    TRY(find_count(node, &n));
     if (n != -1) return count_up(node, onnx_input_info(node, 0).dtype, n, &node->out[0]);
     TRY(read_range(node, &range));
     TRY(make(node, range.dtype, 1, &range.n, &tensor, &bytes));

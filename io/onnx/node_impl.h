@@ -144,6 +144,11 @@ int64_t onnx_quotient(const onnx_node_t *node, int n, const int64_t *sizes, int 
 /* Like shape_multiply, shape_equal, shape_broadcast and shape_check, but for symbolic sizes. A
  * decision that depends on them becomes a guard. */
 bool onnx_multiply(const onnx_node_t *node, int64_t a, int64_t b, int64_t *out_product);
+/* True if a size depends on elements, so that no decision can be made about it at import. The
+ * operators that read it check it at run time. */
+bool onnx_is_late(const onnx_node_t *node, int64_t size);
+/* True if one of these sizes is late, and the sizes of the operand do not determine it. */
+bool onnx_are_late(const onnx_node_t *node, item_t operand, int n, const int64_t *sizes);
 bool onnx_same_sizes(const onnx_node_t *node, int rank_a, const int64_t *a, int rank_b,
                      const int64_t *b);
 bool onnx_broadcast(const onnx_node_t *node, int rank_a, const int64_t *a, int rank_b,

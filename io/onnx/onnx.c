@@ -153,10 +153,10 @@ static const onnx_shape_t *given_shape(const onnx_t *onnx, const char *input)
     return NULL;
 }
 
-/* The size requested for a dimension of an input; 0 if unknown. */
+/* The size requested for a dimension of an input; -1 if unknown. */
 static int64_t given_size(const onnx_t *onnx, const onnx_shape_t *given, int dim)
 {
-    return given != NULL ? given->sizes[dim] : dim == 0 ? onnx->batch : 0;
+    return given != NULL ? given->sizes[dim] : dim == 0 ? onnx->batch : -1;
 }
 
 static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
@@ -166,11 +166,14 @@ static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
     if (given->rank != (int)shape->n_dim || (given->rank > 0 && given->sizes == NULL))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "a shape of rank %d, the file has rank %zu", given->rank,
              shape->n_dim);
-    for (int d = 0; d < given->rank; d++)
+    for (int d = 0; d < given->rank; d++) {
+        REQUIRE(ctx, given->sizes[d] >= 0, "size %lld in dimension %d", (long long)given->sizes[d],
+                d);
         if (onnx_is_fixed(shape->dim[d]) && shape->dim[d]->dim_value != given->sizes[d])
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
                  "size %lld in dimension %d, the file fixes it to %lld", (long long)given->sizes[d],
                  d, (long long)shape->dim[d]->dim_value);
+    }
     return STATUS_OK;
 }
 
@@ -187,16 +190,17 @@ static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input, bool
     TRY(check_given(ctx, shape, given));
     for (int d = 0; d < (int)shape->n_dim; d++) {
         int64_t size = given_size(onnx, given, d);
-        if (onnx_is_fixed(shape->dim[d]) || size == 0) continue;
+        if (onnx_is_fixed(shape->dim[d]) || size < 0) continue;
         int at = onnx_open_find(onnx, onnx_param_of(shape->dim[d]), d, size);
         if (at == ONNX_NOT_OPEN) continue;
         onnx_open_t *open = &onnx->open[at];
-        if (open->size != 0 && !is_given) continue;
-        if (open->size != 0 && open->size != size)
+        if (open->size >= 0 && !is_given) continue;
+        if (open->size >= 0 && open->size != size)
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
                  "size %lld in dimension %d, %s is %lld elsewhere, one name is one size",
                  (long long)size, d, open->name, (long long)open->size);
         open->size = size;
+        open->is_free = !is_given && (onnx->options == NULL || onnx->options->batch == 0);
     }
     return STATUS_OK;
 }
@@ -217,15 +221,21 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
         int64_t size = given_size(onnx, given_shape(onnx, value->name), d);
         int at = onnx_open_find(onnx, param, d, size);
         out_sizes[d] = at == ONNX_NOT_OPEN ? size : onnx->open[at].size;
-        if (out_sizes[d] == 0 && onnx->options != NULL) out_sizes[d] = onnx->options->open_size;
-        if (at != ONNX_NOT_OPEN) onnx->open[at].size = out_sizes[d];
-        if (out_sizes[d] < 1)
+        const bool is_free = out_sizes[d] < 0;
+        if (is_free && onnx->options != NULL && onnx->options->open_size > 0)
+            out_sizes[d] = onnx->options->open_size;
+        if (at != ONNX_NOT_OPEN) {
+            onnx->open[at].size = out_sizes[d];
+            onnx->open[at].is_free |= is_free;
+        }
+        if (out_sizes[d] < 0)
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
                  "dimension %d (\"%.64s\") is not fixed, and no shape says its size", d,
                  param != NULL ? param : "?");
         input->open[d] = (int8_t)at;
         if (at != ONNX_NOT_OPEN)
-            out_sizes[d] = sym_name(ctx, onnx->open[at].name, out_sizes[d], 0, INT64_MAX / 16);
+            out_sizes[d] = sym_name(ctx, onnx->open[at].name, onnx_hint(onnx, &onnx->open[at]), 0,
+                                    INT64_MAX / 16);
     }
     return sym_status(ctx);
 }
@@ -568,7 +578,7 @@ static bool size_at_import(void *user, int number, const char *name, int64_t *ou
     (void)number;
     for (int i = 0; i < onnx->n_open; i++) {
         if (strcmp(onnx->open[i].name, name) != 0) continue;
-        *out_size = onnx->open[i].size;
+        *out_size = onnx_hint(onnx, &onnx->open[i]);
         return true;
     }
     return false;
@@ -632,10 +642,54 @@ static status_t import_in_space(onnx_t *onnx, const onnx_source_t *source)
     FINISH(import_model(onnx), sym_space_enter(onnx->ctx, outer));
 }
 
+static status_t import_once(context_t *ctx, const onnx_source_t *source,
+                            const onnx_options_t *options, onnx_kept_t *kept, onnx_hints_t *hints,
+                            bool *out_is_changed, module_t **out_module)
+{
+    onnx_t *onnx = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
+    onnx->ctx = ctx;
+    onnx->options = options;
+    onnx->kept = kept;
+    onnx->hints = hints;
+    onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
+    const status_t status = import_in_space(onnx, source);
+    if (status == STATUS_OK) *out_module = module_retain(onnx->module);
+    if (*out_module != NULL) context_counters(ctx)->models_imported++;
+    *out_is_changed = status == STATUS_INVALID_ARGUMENT && hints != NULL &&
+                      onnx_hints_change(hints, onnx);
+    onnx_end(onnx);
+    context_put(ctx, onnx);
+    return status;
+}
+
+/* Imports for sizes that nobody requested. If there are none that the model accepts, the message is
+ * that of the first import. */
+static status_t import_somewhere(context_t *ctx, const onnx_source_t *source,
+                                 const onnx_options_t *options, onnx_kept_t *kept,
+                                 module_t **out_module)
+{
+    onnx_hints_t *hints = NULL;
+    char message[CONTEXT_ERROR_MAX];
+    bool is_changed = false;
+    TRY(context_get_zeroed(ctx, sizeof *hints, "sizes", &hints));
+    status_t status = import_once(ctx, source, options, kept, hints, &is_changed, out_module);
+    const status_t first = status;
+    snprintf(message, sizeof message, "%s", context_error(ctx));
+    while (is_changed) {
+        context_clear_error(ctx);
+        status = import_once(ctx, source, options, NULL, hints, &is_changed, out_module);
+    }
+    onnx_hints_clear(hints);
+    context_put(ctx, hints);
+    if (status != STATUS_INVALID_ARGUMENT || first == STATUS_OK) return status;
+    return context_fail(ctx, first, "%s", message);
+}
+
 status_t onnx_import(context_t *ctx, const onnx_source_t *source, const onnx_options_t *options,
                      onnx_kept_t *kept, module_t **out_module)
 {
-    onnx_t *onnx = NULL;
+    bool is_changed = false;
     if (options != NULL && options->batch < 0)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: a batch of %lld, 1 or more is needed",
              (long long)options->batch);
@@ -643,17 +697,11 @@ status_t onnx_import(context_t *ctx, const onnx_source_t *source, const onnx_opt
         TRY(context_array(ctx, "onnx_load", "shapes", options->n_shapes, options->shapes));
     if (options != NULL)
         TRY(context_array(ctx, "onnx_load", "guards", options->n_guards, options->guards));
-    TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
-    onnx->ctx = ctx;
-    onnx->options = options;
-    onnx->kept = kept;
-    onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
     interrupt_begin(ctx, "onnx_load");
-    status_t status = import_in_space(onnx, source);
-    if (status == STATUS_OK) *out_module = module_retain(onnx->module);
-    if (*out_module != NULL) context_counters(ctx)->models_imported++;
-    onnx_end(onnx);
-    context_put(ctx, onnx);
+    const status_t status = options != NULL && options->open_size != 0
+                                ? import_somewhere(ctx, source, options, kept, out_module)
+                                : import_once(ctx, source, options, kept, NULL, &is_changed,
+                                              out_module);
     return interrupt_end(ctx, status);
 }
 

@@ -60,7 +60,8 @@ typedef struct onnx_options {
     bool keeps_numbers; /* compute between DequantizeLinear and QuantizeLinear in f32, as the file
                            says; false: pass fold_quantize computes on the integers */
     int64_t open_size;  /* any other size that is not fixed and not in `shapes`; 0: such a size is
-                           INVALID_ARGUMENT */
+                           INVALID_ARGUMENT. If the model does not accept it, or the batch of 1, the
+                           guards of the failed import say which sizes to try next */
     int n_tensors; /* tensors used for initializers of the model's graph; elements of these in the
                       file are not read */
     const onnx_tensor_t *tensors;

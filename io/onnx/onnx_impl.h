@@ -110,7 +110,8 @@ typedef struct onnx_open {
     char name[ONNX_NAME_MAX]; /* name in the graph */
     const char *param;        /* name in the file, or NULL */
     int dim;                  /* dimension of the inputs; for sizes without a name */
-    int64_t size;             /* requested size; 0: not known yet */
+    int64_t size;             /* requested size; -1: not known yet */
+    bool is_free;             /* nobody requested the size */
 } onnx_open_t;
 
 #define ONNX_MAX_OPEN 32 /* below GRAPH_MAX_NAMES */
@@ -160,6 +161,7 @@ typedef struct onnx {
     int n_blocks; /* depth of nested blocks and functions, whose nodes may be imported repeatedly */
     const Onnx__NodeProto *proto; /* the node being imported */
     struct onnx_kept *kept;       /* the search for the model in the store, or NULL */
+    struct onnx_hints *hints;     /* sizes that nobody requested, or NULL: open->size */
 } onnx_t;
 
 /* ---- reading the message ---- */
@@ -235,6 +237,36 @@ status_t onnx_build(onnx_t *onnx, graph_t **out_graph);
 
 /* Finds or adds an open size and returns its index in onnx->open; ONNX_NOT_OPEN if there are too
  * many. The size's name in the file identifies it. A size without a name (param NULL) is identified
- * by its dimension `dim` of an input and by `size` (0: unknown, matches any). */
+ * by its dimension `dim` of an input and by `size` (-1: unknown, matches any). */
 int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size);
+
+/* ---- sizes that nobody gives ---- */
+
+#define ONNX_MAX_FAILURES 16
+
+/* A failed import, and the guard that explains it. */
+typedef struct onnx_failure {
+    sym_space_t *space; /* owned */
+    int guard;
+} onnx_failure_t;
+
+/* The open sizes, once an import has failed. */
+typedef struct onnx_hints {
+    int n, n_failures;
+    struct {
+        char name[ONNX_NAME_MAX];
+        int64_t size;
+        bool is_free; /* the options do not give it */
+    } sizes[ONNX_MAX_OPEN];
+    onnx_failure_t failures[ONNX_MAX_FAILURES];
+} onnx_hints_t;
+
+/* The hint of an open size. */
+int64_t onnx_hint(const onnx_t *onnx, const onnx_open_t *open);
+
+/* After a failed import: chooses other sizes for the next one. Returns false if no sizes are known
+ * to avoid the failures so far. */
+bool onnx_hints_change(onnx_hints_t *hints, const onnx_t *onnx);
+void onnx_hints_clear(onnx_hints_t *hints);
+
 #endif

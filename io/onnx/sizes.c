@@ -43,6 +43,20 @@ bool onnx_multiply(const onnx_node_t *node, int64_t a, int64_t b, int64_t *out_p
     return true;
 }
 
+bool onnx_is_late(const onnx_node_t *node, int64_t size)
+{
+    return sym_is(size) && size != SYM_NONE && sym_hint(node->onnx->ctx, size) == SYM_NONE;
+}
+
+bool onnx_are_late(const onnx_node_t *node, item_t operand, int n, const int64_t *sizes)
+{
+    for (int i = 0; i < n; i++)
+        if (onnx_is_late(node, sizes[i]) &&
+            onnx_by_operand(node->onnx, operand, sizes[i]) == SYM_NONE)
+            return true;
+    return false;
+}
+
 bool onnx_same_sizes(const onnx_node_t *node, int rank_a, const int64_t *a, int rank_b,
                      const int64_t *b)
 {

@@ -230,6 +230,7 @@ static void fit_window(context_t *ctx, onnx_window_t *window, int i, int64_t siz
 {
     const int64_t pads = sym_add(ctx, window->begin[i], window->end[i]);
     const int64_t padded = sym_add(ctx, size, pads), needed = extent(ctx, window, i);
+    if (sym_hint(ctx, size) == SYM_NONE) return;
     if (!sym_less(ctx, padded, needed) || sym_less(ctx, size, 1)) return;
     const int64_t missing = sym_subtract(ctx, needed, padded);
     if (sym_less(ctx, missing, window->stride[i]))

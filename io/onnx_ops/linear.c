@@ -217,8 +217,9 @@ static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *o
 status_t onnx_import_reduce_extreme(onnx_node_t *node)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
+    const int64_t numel = onnx_numel(node, &x);
     item_t sum, number;
-    if (sym_less(node->onnx->ctx, 0, onnx_numel(node, &x)))
+    if (onnx_is_late(node, numel) || sym_less(node->onnx->ctx, 0, numel))
         return reduce(node, node->op->own, 18, node->in[0], &node->out[0]);
     TRY(reduce(node, "sum", 18, node->in[0], &sum));
     const tensor_info_t info = *onnx_info(node->onnx, sum);

@@ -170,11 +170,12 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
     bool is_same = true;
     for (int d = 0; d < resize->rank; d++) {
         const int64_t from = resize->from[d], to = resize->to[d];
-        if (from != to && sym_equal(ctx, to, 0)) return emit_nothing(node, resize, d);
-        if (from != to && (sym_less(ctx, to, 0) || sym_equal(ctx, from, 0)))
+        is_same = is_same && is_kept(resize, d);
+        if (from == to || onnx_is_late(node, from) || onnx_is_late(node, to)) continue;
+        if (sym_equal(ctx, to, 0)) return emit_nothing(node, resize, d);
+        if (sym_less(ctx, to, 0) || sym_equal(ctx, from, 0))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %lld to %lld in dimension %d",
                  (long long)sym_hint(ctx, from), (long long)sym_hint(ctx, to), d);
-        is_same = is_same && is_kept(resize, d);
     }
     if (is_same) return onnx_import_identity(node);
     TRY(emit_any(node, resize));

@@ -144,8 +144,10 @@ static status_t find_open(onnx_node_t *node, const tensor_info_t *x, int rank, i
 {
     context_t *ctx = node->onnx->ctx;
     const int64_t numel = onnx_numel(node, x);
-    const bool fits = open < 0 ? sym_equal(ctx, known, numel)
-                               : sym_less(ctx, 0, known) && sym_divides(ctx, known, numel);
+    const bool is_late = onnx_is_late(node, numel) || onnx_is_late(node, known);
+    const bool fits = is_late ||
+                      (open < 0 ? sym_equal(ctx, known, numel)
+                                : sym_less(ctx, 0, known) && sym_divides(ctx, known, numel));
     if (!fits)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld elements into a shape of %lld",
              (long long)sym_hint(ctx, numel), (long long)sym_hint(ctx, known));
@@ -261,14 +263,15 @@ status_t onnx_import_unsqueeze(onnx_node_t *node)
 
 status_t onnx_import_expand(onnx_node_t *node)
 {
-    if (!onnx_knows(node, 1)) {
-        TRY(onnx_check_integers(node, 1, "the shape"));
-        return onnx_op(node, "expand_by", NULL, 2, node->in, &node->out[0]);
-    }
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t wanted[TENSOR_MAX_RANK], sizes[TENSOR_MAX_RANK];
     int n = 0, rank = 0;
-    TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &n, wanted));
+    const bool is_known = onnx_knows(node, 1);
+    if (is_known) TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &n, wanted));
+    if (!is_known || onnx_are_late(node, node->in[0], n, wanted)) {
+        TRY(onnx_check_integers(node, 1, "the shape"));
+        return onnx_op(node, "expand_by", NULL, 2, node->in, &node->out[0]);
+    }
     for (int i = 0; i < n; i++)
         if (sym_less(node->onnx->ctx, wanted[i], 0))
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "size %d is %lld", i,

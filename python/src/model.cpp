@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <sys/stat.h>
+
 #include <nanobind/stl/string.h>
 
 namespace
@@ -106,6 +108,27 @@ std::vector<Shape> shapes_of_dict(const nb::dict &dict)
 
 // ---- importing ----
 
+namespace
+{
+
+// Returns device, inode, size and time of the last change; zeros if there is no such file.
+std::array<int64_t, 5> identify(const std::string &path)
+{
+    struct stat file = {};
+    if (path.empty() || stat(path.c_str(), &file) != 0) return {};
+    return {static_cast<int64_t>(file.st_dev), static_cast<int64_t>(file.st_ino), file.st_size,
+            file.st_mtim.tv_sec, file.st_mtim.tv_nsec};
+}
+
+} // namespace
+
+status_t Model::check_file(context_t *ctx) const
+{
+    if (identify(path_) == file_) return STATUS_OK;
+    return context_fail(ctx, STATUS_IO, "%s: the file has changed since it was loaded",
+                        path_.c_str());
+}
+
 // The options of a source, for onnx_load. The source owns the texts and tensors.
 struct Options {
     std::vector<onnx_tensor_t> tensors;
@@ -129,6 +152,7 @@ status_t Model::import(context_t *ctx, const Source &source, const std::vector<S
 {
     module_t *frozen = nullptr;
     std::vector<onnx_shape_t> given;
+    if (const status_t status = check_file(ctx); status != STATUS_OK) return status;
     for (const Shape &shape : shapes)
         given.push_back(
             {shape.input.c_str(), static_cast<int>(shape.sizes.size()), shape.sizes.data()});
@@ -207,6 +231,7 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
     auto model = std::make_unique<Model>();
     model->settings_ = settings;
     model->path_ = path;
+    model->file_ = identify(path);
     model->dtype_ = dtype_parse(dtype.c_str());
     if (!dtype.empty() && model->dtype_ == DTYPE_NONE)
         raise(STATUS_INVALID_ARGUMENT, "dtype is " + dtype + ", must be f32 or bf16");
@@ -490,11 +515,12 @@ status_t Model::save_all(context_t *ctx, const std::vector<ModuleOwner> &modules
     const ModuleOwner owner(all);
     module_t *module = all != nullptr ? all : modules[0].get();
     if (status == STATUS_OK) status = add_all(ctx, module, modules);
+    if (status == STATUS_OK) status = check_file(ctx);
     if (status == STATUS_OK && is_onnx())
         status = path_.empty()
                      ? onnx_keep_bytes(ctx, module, elements, n_bytes, &made.options, &how)
                      : onnx_keep(ctx, module, path_.c_str(), &made.options, &how);
-    if (status == STATUS_IO) { // the source file is gone: the saved model serves the guards it has
+    if (status == STATUS_IO) { // the source file is gone: the saved model serves its guards only
         context_clear_error(ctx);
         status = STATUS_OK;
     }

@@ -1,6 +1,8 @@
 // Shared declarations of the extension module: contexts of threads, errors, arrays, models.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -208,12 +210,15 @@ class Model
     bool is_onnx() const { return !path_.empty() || !source_.bytes.is_none(); }
     status_t run(context_t *ctx, module_t *module, const std::vector<Datum> &inputs,
                  std::vector<Datum> &outputs) const;
+    // IO if the file at path_ is another one than that which was loaded: its weights may differ.
+    status_t check_file(context_t *ctx) const;
 
     Settings settings_;
     dtype_t dtype_ = DTYPE_NONE; // dtype of f32 products; DTYPE_NONE: f32
     // The source of an ONNX model that may be imported again. Other models have neither a path nor
     // bytes.
     std::string path_;
+    std::array<int64_t, 5> file_ = {}; // identifies the file at path_ when it was loaded
     Source source_;
     nb::object again_ = nb::none();
     mutable Running running_;

@@ -151,6 +151,13 @@ int64_t sym_guard_value(const sym_space_t *space, int k)
     return space->guards[k].value;
 }
 
+bool sym_guard_fails(const sym_space_t *space, int k, sym_size_t size_of, void *user)
+{
+    int64_t value;
+    return sym_calculate(space, space->guards[k].value, size_of, user, &value) &&
+           !sym_holds(space->guards[k].relation, value);
+}
+
 const char *sym_guard_origin(const sym_space_t *space, int k)
 {
     return space->guards[k].origin;

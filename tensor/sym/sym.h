@@ -175,6 +175,8 @@ const char *sym_guard_text(const sym_space_t *space, int k, size_t capacity, cha
 int64_t sym_guard_value(const sym_space_t *space, int k);
 /* The origin (sym_origin) at the time the guard was made; "" if none. Borrowed from the space. */
 const char *sym_guard_origin(const sym_space_t *space, int k);
+/* True if guard k can be computed for these sizes, and does not hold. */
+bool sym_guard_fails(const sym_space_t *space, int k, sym_size_t size_of, void *user);
 /* True if all guards hold at these sizes. Otherwise *out_first is the first guard that fails or
  * cannot be computed. The first call after a new guard compiles the guards under a lock; later
  * calls take no lock and allocate nothing. */

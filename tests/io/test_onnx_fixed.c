@@ -129,6 +129,91 @@ static void open_size_stands_for_sizes_that_no_shape_says(void **state)
     }
 }
 
+/* Loads the model without sizes. Checks the sizes that the import has chosen, and the guards. */
+static void check_chosen(context_t *ctx, int rank, const int64_t *sizes, const char *guards)
+{
+    const onnx_options_t options = {.open_size = 64};
+    module_t *model = NULL;
+    module_value_t value;
+    text_t text = text_begin(ctx);
+    CHECK_OK(ctx, load_model_with(ctx, &options, &model));
+    CHECK_OK(ctx, module_input(ctx, model, "forward", 0, &value));
+    assert_int_equal(value.rank, rank);
+    for (int d = 0; d < rank; d++) assert_int_equal(value.made[d], sizes[d]);
+    CHECK_OK(ctx, graph_guards(ctx, graph_of(model, "forward"), &text));
+    assert_string_equal(text_string(&text), guards);
+    text_clear(&text);
+    module_release(model);
+}
+
+/* If a model does not accept a batch of 1 and 64 elsewhere, the guards of the failures lead to the
+ * nearest sizes that it accepts. The numbers are those of the rules of ONNX. */
+static void sizes_that_nobody_says_are_those_that_the_model_takes(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float kernel[100] = {0};
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"N", "T", NULL});
+    maker_initializer(&maker, "rows", INT64, DIMS(2), (int64_t[]){-1, 6}, 2 * sizeof(int64_t));
+    maker_node(&maker, "Reshape", "", "x rows", "r");
+    maker_initializer(&maker, "sevens", INT64, DIMS(3), (int64_t[]){0, -1, 7}, 3 * sizeof(int64_t));
+    maker_node(&maker, "Reshape", "", "x sevens", "y");
+    check_chosen(ctx, 2, (int64_t[]){1, 84}, "N*T % 6 == 0, N >= 1, T % 7 == 0");
+    begin_model(13, DIMS(-1));
+    sizes_open((const char *const[4]){"N", NULL});
+    maker_node(&maker, "Split", "", "x", "y a b");
+    check_chosen(ctx, 1, (int64_t[]){3}, "N % 3 == 0");
+    begin_model(13, DIMS(1, 1, -1));
+    sizes_open((const char *const[4]){NULL, NULL, "T", NULL});
+    maker_initializer(&maker, "w", FLOAT, DIMS(1, 1, 100), kernel, sizeof kernel);
+    maker_node(&maker, "Conv", "", "x w", "y");
+    check_chosen(ctx, 3, (int64_t[]){1, 1, 100}, "T >= 100");
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"N", "T", NULL});
+    maker_node(&maker, "MatMul", "", "x x", "y");
+    check_chosen(ctx, 2, (int64_t[]){64, 64}, "T == N");
+}
+
+/* Passes get the graph at sizes that its guards allow, so freezing does not fix the sizes. */
+static void a_frozen_graph_takes_all_sizes_that_its_guards_allow(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const int64_t sizes[][2] = {{7, 30}, {1, 15}, {14, 60}};
+    const onnx_options_t options = {.open_size = 64};
+    module_t *model = NULL, *frozen = NULL;
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"N", "T", NULL});
+    maker_initializer(&maker, "rows", INT64, DIMS(2), (int64_t[]){-1, 15}, 2 * sizeof(int64_t));
+    maker_node(&maker, "Reshape", "", "x rows", "r");
+    maker_node(&maker, "Relu", "", "r", "y");
+    CHECK_OK(ctx, load_model_with(ctx, &options, &model));
+    CHECK_OK(ctx, freeze(ctx, model, NULL, &frozen));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        tensor_t *y = NULL;
+        CHECK_OK(ctx, sizes_run_at(ctx, frozen, 2, sizes[i], &y));
+        assert_int_equal(tensor_sizes(y)[0], sizes[i][0] * sizes[i][1] / 15);
+        tensor_release(y);
+    }
+    module_release(frozen);
+    module_release(model);
+}
+
+/* The message is that of the first import, and a size that is given stays. */
+static void sizes_that_are_given_do_not_change(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t given[2] = {1, 65};
+    const onnx_shape_t shape = {"x", 2, given};
+    const onnx_options_t options = {.open_size = 64, .n_shapes = 1, .shapes = &shape};
+    module_t *model = NULL;
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"N", "T", NULL});
+    maker_initializer(&maker, "rows", INT64, DIMS(2), (int64_t[]){-1, 6}, 2 * sizeof(int64_t));
+    maker_node(&maker, "Reshape", "", "x rows", "y");
+    CHECK_FAILS(ctx, load_model_with(ctx, &options, &model), STATUS_INVALID_ARGUMENT,
+                "65 elements into a shape of 6");
+}
+
 /* ---- names ---- */
 
 static status_t run_two(context_t *ctx, module_t *model, int64_t n_a, int64_t n_b, tensor_t **out)
@@ -296,6 +381,9 @@ int main(void)
         TEST(other_sizes_stay_open_beside_one_that_is_fixed),
         TEST(sizes_that_the_file_fixes_stay_fixed),
         TEST(open_size_stands_for_sizes_that_no_shape_says),
+        TEST(sizes_that_nobody_says_are_those_that_the_model_takes),
+        TEST(a_frozen_graph_takes_all_sizes_that_its_guards_allow),
+        TEST(sizes_that_are_given_do_not_change),
         TEST(equal_names_have_equal_sizes_and_other_names_need_not),
         TEST(sizes_without_a_name_are_one_where_they_are_given_as_one),
         TEST(a_plan_has_no_more_nodes_where_sizes_are_open),

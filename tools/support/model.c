@@ -184,19 +184,43 @@ static status_t read_arrays(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
+/* Writes "--shape x=1x64 --shape y=1x64": options that set all open sizes of the file. */
+static void write_shapes(context_t *ctx, model_t *model, int64_t size, size_t capacity, char *text)
+{
+    *text = '\0';
+    if (onnx_describe(ctx, model->spec, &model->module) != STATUS_OK ||
+        take_inputs(ctx, model) != STATUS_OK)
+        return;
+    for (int i = 0; i < model->n_inputs; i++) {
+        const tensor_info_t *info = &model->inputs[i].info;
+        bool is_open = false;
+        for (int d = 0; d < info->rank; d++) is_open |= info->sizes[d] < 0;
+        if (!is_open) continue;
+        size_t at = strlen(text);
+        snprintf(text + at, capacity - at, " --shape %s=", model->inputs[i].name);
+        for (int d = 0; d < info->rank; d++) {
+            const int64_t open = d == 0 ? 1 : size;
+            at = strlen(text);
+            snprintf(text + at, capacity - at, "%s%" PRId64, d > 0 ? "x" : "",
+                     info->sizes[d] < 0 ? open : info->sizes[d]);
+        }
+    }
+}
+
 /* After a failed import: imports again without a value for open sizes. If the message then differs,
- * that value was the cause, and the message says so. */
+ * that value was the cause, and the message says how to set others. */
 static status_t explain_open_size(context_t *ctx, model_t *model, onnx_options_t *onnx,
                                   status_t status)
 {
-    char message[1024];
-    const long long size = onnx->open_size;
+    char message[1024], shapes[512];
+    const int64_t size = onnx->open_size;
     snprintf(message, sizeof message, "%s", context_error(ctx));
     onnx->open_size = 0;
     (void)onnx_load(ctx, model->spec, onnx, &model->module);
     if (strncmp(message, context_error(ctx), sizeof message - 1) == 0) return status;
-    return context_fail(ctx, status, "%s (open sizes were set to %lld: --shape sets others)",
-                        message, size);
+    write_shapes(ctx, model, size, sizeof shapes, shapes);
+    return context_fail(ctx, status, "%s (this is for%s, pass sizes that the model accepts)",
+                        message, shapes);
 }
 
 /* Passes all known sizes to the importer, which needs a number for each open size. */
