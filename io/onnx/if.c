@@ -41,13 +41,12 @@ static status_t join_special(onnx_node_t *node, int output, item_t first, item_t
 static status_t join(onnx_node_t *node, int output, item_t first, item_t second, item_t *out)
 {
     onnx_t *onnx = node->onnx;
-    char brief[INFO_TEXT_MAX];
     if (onnx_is_special(onnx, first) || onnx_is_special(onnx, second))
         return join_special(node, output, first, second, out);
     const tensor_info_t *a = onnx_info(onnx, first), *b = onnx_info(onnx, second);
     if (a->dtype != b->dtype || a->rank != b->rank)
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "output %d is %s or %s", output, info_text(a, brief),
-             info_brief(b));
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "output %d is %s or %s", output, onnx_brief(node, a),
+             onnx_brief(node, b));
     tensor_info_t info = info_dense(a->dtype, a->rank, a->sizes);
     for (int d = 0; d < info.rank; d++)
         if (!sym_knows_equal(onnx->ctx, a->sizes[d], b->sizes[d])) info.sizes[d] = -1;
@@ -191,7 +190,7 @@ status_t onnx_import_if(onnx_node_t *node)
     const tensor_info_t cond = onnx_input_info(node, 0);
     int64_t numel = 1;
     for (int d = 0; d < cond.rank; d++) numel = sym_multiply(onnx->ctx, numel, cond.sizes[d]);
-    if (cond.dtype != DTYPE_BOOL || !sym_equal(onnx->ctx, numel, 1))
+    if (cond.dtype != DTYPE_BOOL || (!onnx_is_late(node, numel) && !sym_equal(onnx->ctx, numel, 1)))
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the condition is %s, one bool is needed",
              onnx_brief(node, &cond));
     if (item->known != NULL) return import_one(node, graphs, onnx_read_bool(onnx, node->in[0]));

@@ -14,7 +14,8 @@ static status_t take_number(onnx_node_t *node, int input, int64_t i, item_t *out
     const tensor_info_t info = onnx_input_info(node, input);
     item_t x = node->in[input];
     TRY(onnx_check_integers(node, input, "what says sizes"));
-    if (info.rank > 1 || i >= sym_pin(node->onnx->ctx, onnx_numel(node, &info)))
+    const int64_t n = onnx_numel(node, &info);
+    if (info.rank > 1 || (!onnx_is_late(node, n) && i >= sym_pin(node->onnx->ctx, n)))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, %lld numbers are needed",
              input, onnx_brief(node, &info), (long long)i + 1);
     if (info.rank == 1) TRY(onnx_slice(node, x, 0, i, i + 1, 1, &x));

@@ -435,7 +435,8 @@ static status_t slice_by(onnx_node_t *node)
     item_t out = node->in[0];
     TRY(onnx_input_numbers(node, 3, "axes", TENSOR_MAX_RANK, &n_axes, axes));
     TRY(onnx_input_numbers(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
-    int n = starts.rank == 1 ? (int)sym_pin(ctx, starts.sizes[0]) : -1;
+    const bool is_late = starts.rank == 1 && onnx_is_late(node, starts.sizes[0]) && n_axes >= 0;
+    int n = is_late ? n_axes : starts.rank == 1 ? (int)sym_pin(ctx, starts.sizes[0]) : -1;
     if (n < 0 || n > x.rank || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "starts, ends, axes and steps are not equally many");
     for (int i = 0; i < n; i++) {

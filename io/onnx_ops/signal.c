@@ -185,8 +185,7 @@ static status_t read_frames(onnx_node_t *node, int64_t size, frames_t *out_frame
     if (onnx_has(node, 2) && frames.length != n_window)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "frames of %lld, the window has %lld",
              (long long)frames.length, (long long)n_window);
-    if (frames.step < 1 || frames.length < 1 ||
-        (!onnx_is_late(node, size) && sym_less(ctx, size, frames.length)))
+    if (frames.step < 1 || frames.length < 1 || sym_less(ctx, size, frames.length))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "frames of %lld every %lld numbers, the signal has %lld",
              (long long)frames.length, (long long)frames.step, (long long)sym_hint(ctx, size));
     frames.n = sym_divide(ctx, sym_subtract(ctx, size, frames.length), frames.step);

@@ -15,14 +15,14 @@ CHOSEN = [node("Greater", ["x", "zero"], ["m"]), node("Compress", ["x", "m"], ["
           node("Unsqueeze", ["k", "ax01"], ["k3"])]  # fmt: skip
 NUMBERS = {
     "zero": np.float32(0), "ax0": [0], "ax01": [0, 1], "two": [2], "i2": 2, "one": 1, "none": 0,
-    "twice": np.float32([1, 1, 2]), "third": np.float32([1, 1, 0.3]), "half": np.float32([0.5]), "pairs": [2, -1],
+    "twice": np.float32([1, 1, 2]), "quarter": np.float32([1, 1, 0.25]), "half": np.float32([0.5]), "pairs": [2, -1],
     "kernel": np.float32([[[1, -2, 0.5]]]),
 }  # fmt: skip
 COUNT = [node("Shape", ["k3"], ["s"]), node("Gather", ["s", "i2"], ["n"])]
 KINDS = {
     "resize": [node("Resize", ["k3", "", "twice"], ["y"], mode="nearest", nearest_mode="floor",
                     coordinate_transformation_mode="asymmetric")],
-    "shrink": [node("Resize", ["k3", "", "third"], ["y"], mode="nearest", nearest_mode="floor",
+    "shrink": [node("Resize", ["k3", "", "quarter"], ["y"], mode="nearest", nearest_mode="floor",
                     coordinate_transformation_mode="asymmetric")],
     "pool": [node("MaxPool", ["k3"], ["y"], kernel_shape=[3], strides=[2], pads=[1, 1])],
     "convolve": [node("Conv", ["k3", "kernel"], ["y"])],
