@@ -239,6 +239,7 @@ static void read_environment(context_t *ctx, const context_options_t *options)
     const char *text[VARIABLE_COUNT];
     for (int i = 0; i < VARIABLE_COUNT; i++) text[i] = getenv(variables[i].name);
     threads_note_openmp(getenv("GOMP_SPINCOUNT"), getenv("OMP_WAIT_POLICY"));
+    threads_note_hwloc(getenv("HWLOC_SYNTHETIC") != NULL || getenv("HWLOC_XMLFILE") != NULL);
 
     const char *file = text[VARIABLE_TRACE_FILE];
     if (options->trace_sink == NULL && file != NULL && *file != '\0') {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/threads/machine_impl.h"
 #include "tensor/threads/pool_impl.h"
 
 #ifdef __SSE__
@@ -17,8 +18,11 @@
 #endif
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static machine_t machine;         /* what Linux's files say */
+static bool is_simple;            /* `machine` suffices, so there is no topology */
 static hwloc_topology_t topology; /* never freed; NULL if it cannot be read */
 static size_t cache_bytes = 0;
+static atomic_bool is_described; /* the user describes a machine to hwloc */
 
 /* ---- cores ---- */
 
@@ -72,9 +76,16 @@ static hwloc_bitmap_t allowed_mask(void)
     return mask;
 }
 
-/* Reads the machine's topology: once per process, because it takes milliseconds. */
+/* Reads the machine's topology: once per process, because it takes milliseconds with hwloc. */
 static void read_topology(void)
 {
+    machine_set_t allowed;
+    is_simple = !atomic_load(&is_described) && machine_read("", &machine) &&
+                machine_allowed(&allowed);
+    if (is_simple) {
+        cache_bytes = machine_cache_bytes(&machine, &allowed);
+        return;
+    }
     if (hwloc_topology_init(&topology) != 0) {
         topology = NULL;
         return;
@@ -92,8 +103,12 @@ static void read_topology(void)
 threads_bounds_t threads_bounds(void)
 {
     threads_bounds_t bounds = {0};
+    machine_set_t allowed;
     pthread_once(&once, read_topology);
-    if (topology != NULL) {
+    if (is_simple) {
+        bounds.n_cores = machine_cores(&machine, NULL);
+        if (machine_allowed(&allowed)) bounds.n_allowed = machine_cores(&machine, &allowed);
+    } else if (topology != NULL) {
         hwloc_bitmap_t mask = allowed_mask();
         bounds.n_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
         if (mask != NULL) {
@@ -158,7 +173,9 @@ int threads_processors(void)
 {
     int n = 0;
     const int n_quota = threads_quota("");
+    machine_set_t allowed;
     pthread_once(&once, read_topology);
+    if (is_simple && machine_allowed(&allowed)) n = machine_count(&machine, &allowed);
     hwloc_bitmap_t mask = topology != NULL ? allowed_mask() : NULL;
     if (mask != NULL) n = hwloc_bitmap_weight(mask);
     hwloc_bitmap_free(mask);
@@ -171,6 +188,11 @@ size_t threads_cache_bytes(void)
 {
     pthread_once(&once, read_topology);
     return cache_bytes;
+}
+
+void threads_note_hwloc(bool describes_machine)
+{
+    atomic_store(&is_described, describes_machine);
 }
 
 /* ---- fork ---- */

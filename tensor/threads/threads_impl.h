@@ -10,7 +10,7 @@
 
 /* Bounds on the number of threads. Example: 4 cores, 2 of them allowed, and a quota of 3. */
 typedef struct threads_bounds {
-    int n_cores;   /* physical cores of the machine (hwloc), at least 1 */
+    int n_cores;   /* physical cores of the machine, at least 1 */
     int n_allowed; /* cores that the process's CPU affinity allows */
     int n_node;    /* those among them on the NUMA node with the most of them */
     int n_quota;   /* processors that the quotas of cgroups allow, rounded up; 0: no quota */
@@ -38,8 +38,12 @@ int threads_processors(void);
  * `root` is put before the paths /proc and /sys; it is "" except in tests. */
 int threads_quota(const char *root);
 
-/* Total bytes of the last-level caches of the allowed cores, from hwloc; 0: unknown. */
+/* Total bytes of the last-level caches of the allowed cores; 0: unknown. */
 size_t threads_cache_bytes(void);
+
+/* Called before the other functions with true if the user describes a machine to hwloc, by
+ * HWLOC_SYNTHETIC or HWLOC_XMLFILE. The machine is then read by hwloc. */
+void threads_note_hwloc(bool describes_machine);
 
 /* Number of forks between the process that first called this function and this process. A thread
  * that the library started when this number was smaller does not exist in this process. Once this

@@ -57,7 +57,10 @@ int main(void)
         TEST(a_program_may_request_the_threads_of_all_nodes),
         TEST(workers_stay_on_the_node_as_long_as_it_has_cores),
     };
+    context_t *ctx = NULL;
     setenv("HWLOC_SYNTHETIC", "numa:2 core:4 pu:2", 1);
     unsetenv("TESSERA_THREADS");
+    if (context_create(NULL, &ctx)) return 1; /* reads the environment */
+    context_destroy(ctx);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
