@@ -27,6 +27,20 @@ static void frame_release(const allocator_t *allocator, plan_frame_t *frame)
     allocator_put(allocator, frame);
 }
 
+status_t plan_keep_info(context_t *ctx, plan_t *plan, const tensor_info_t *info,
+                        const tensor_info_t **out_info)
+{
+    plan_info_t *kept = plan->infos;
+    while (kept != NULL && !info_equal(&kept->info, info)) kept = kept->next;
+    if (kept == NULL) {
+        TRY(context_get(ctx, sizeof *kept, "a plan", &kept));
+        *kept = (plan_info_t){plan->infos, *info};
+        plan->infos = kept;
+    }
+    *out_info = &kept->info;
+    return STATUS_OK;
+}
+
 void plan_source_clear(const plan_source_t *source)
 {
     if (source->kind != SOURCE_TENSOR) return;
@@ -63,6 +77,11 @@ void plan_release(plan_t *plan)
         prepared_release(step->prepared);
         onednn_release(step->reorder);
         allocator_put(&allocator, step->sources);
+    }
+    while (plan->infos != NULL) {
+        plan_info_t *next = plan->infos->next;
+        allocator_put(&allocator, plan->infos);
+        plan->infos = next;
     }
     for (int r = 0; r < plan->n_roots; r++) {
         tensor_drop(plan->roots[r].tensor);
@@ -310,19 +329,19 @@ status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tenso
         *out_tensor = tensor_hold(tensor);
         return STATUS_OK;
     }
-    if (tensor_lies_like(&tensor->info, &source->base))
+    if (tensor_lies_like(&tensor->info, source->base))
         base = tensor_hold(tensor);
     else
-        TRY(convert_to(run->ctx, tensor, &source->base, CAUSE_WEIGHT, &base));
-    FINISH(tensor_over(run->ctx, &source->view, base->storage,
-                       base->offset + (int64_t)source->offset, out_tensor),
+        TRY(convert_to(run->ctx, tensor, source->base, CAUSE_WEIGHT, &base));
+    FINISH(tensor_over(run->ctx, source->view, base->storage, base->offset + (int64_t)source->offset,
+                       out_tensor),
            tensor_drop(base));
 }
 
 static status_t convert_parameter(plan_run_t *run, const plan_source_t *source,
                                   const tensor_t *tensor, tensor_t **out_tensor)
 {
-    const tensor_info_t *want = &source->want;
+    const tensor_info_t *want = source->want;
     if (!source->is_weight) return convert_to(run->ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
     if (source->root >= 0 && storage_is_packable(tensor->storage) &&
         convert_moves_bytes(&tensor->info, want))
@@ -393,14 +412,12 @@ static status_t run_kernel_in_place(plan_run_t *run, const step_t *step, void **
  * reorder. */
 static status_t run_conversion(plan_run_t *run, const step_t *step, const void *in, void *out)
 {
-    bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
+    bool is_whole = step->to->layout == LAYOUT_MKLDNN || info_is_contiguous(step->to);
     if (step->pack != NULL)
-        return convert_pack_bytes(run->ctx, step->pack, &step->from, in, &step->to, out,
-                                  step->cause);
-    if (!step->is_in_place || !is_whole || !tensor_lies_like(&step->from, &step->to))
-        return convert_settled(run->ctx, step->reorder, &step->from, in, &step->to, out,
-                               step->cause);
-    memcpy(out, in, info_bytes(&step->to));
+        return convert_pack_bytes(run->ctx, step->pack, step->from, in, step->to, out, step->cause);
+    if (!step->is_in_place || !is_whole || !tensor_lies_like(step->from, step->to))
+        return convert_settled(run->ctx, step->reorder, step->from, in, step->to, out, step->cause);
+    memcpy(out, in, info_bytes(step->to));
     return STATUS_OK;
 }
 
@@ -412,7 +429,7 @@ static status_t set_attribute(plan_run_t *run, const step_t *step)
     const plan_source_t *value = &step->sources[0];
     tensor_t *tensor = NULL;
     datum_t *datum = NULL;
-    TRY(take_tensor(run, value->root, value->offset, &step->from, &tensor));
+    TRY(take_tensor(run, value->root, value->offset, step->from, &tensor));
     status_t status = datum_tensor(run->ctx, tensor, &datum);
     tensor_drop(tensor);
     if (status == STATUS_OK)

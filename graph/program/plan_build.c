@@ -119,15 +119,15 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
     step->view = (plan_step_t){.name = "reorder", .path = path, .overwrites = -1};
     step->sources[0] = *from;
     step->output_roots[0] = root;
-    step->from = from->info;
-    step->to = *want;
+    TRY(plan_keep_info(b->ctx, b->plan, &from->info, &step->from));
+    TRY(plan_keep_info(b->ctx, b->plan, want, &step->to));
     step->pack = pack;
     bool is_constant = from->kind == SOURCE_ROOT &&
                        b->plan->roots[from->root].kind == ROOT_CONSTANT;
     step->cause = is_constant ? CAUSE_WEIGHT : convert_cause(&from->info, want);
     touch(b, step);
     *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *want};
-    return pack != NULL ? STATUS_OK : convert_settle(b->ctx, &step->from, want, &step->reorder);
+    return pack != NULL ? STATUS_OK : convert_settle(b->ctx, step->from, want, &step->reorder);
 }
 
 /* ---- operators ---- */
@@ -231,7 +231,7 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
     bool is_weight = select_operand(node->op, input)->role == ROLE_WEIGHT;
     if (source.kind == SOURCE_PARAMETER) {
         *out = source;
-        out->want = *want;
+        TRY(plan_keep_info(b->ctx, b->plan, want, &out->want));
         out->is_weight = is_weight;
         out->kernel = prepared->kernel;
         return STATUS_OK;
@@ -351,11 +351,11 @@ static status_t place_in_place(build_t *b, const graph_node_t *node, step_t *ste
     step->sources[0] = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = made};
     step->output_roots[0] = target.root;
     step->output_offsets[0] = target.offset;
-    step->from = made;
-    step->to = target.info;
+    TRY(plan_keep_info(b->ctx, b->plan, &made, &step->from));
+    TRY(plan_keep_info(b->ctx, b->plan, &target.info, &step->to));
     step->cause = CAUSE_USER;
     touch(b, step);
-    return convert_settle(b->ctx, &step->from, &step->to, &step->reorder);
+    return convert_settle(b->ctx, step->from, step->to, &step->reorder);
 }
 
 static status_t alias_outputs(build_t *b, const graph_node_t *node, const prepared_t *prepared,
@@ -418,14 +418,15 @@ static status_t build_view(build_t *b, const graph_node_t *node, const prepared_
         TRY(input_source(b, node, prepared, 0, &source));
         return alias_outputs(b, node, prepared, &source);
     }
-    if (source.is_view && !lie_alike(&source.view, &prepared->in[0]))
+    if (source.is_view && !lie_alike(source.view, &prepared->in[0]))
         FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s of a view of %s in another format",
              node->op->name, b->plan->parameters[source.parameter].path);
-    if (!source.is_view) source.base = prepared->in[0];
+    if (!source.is_view) TRY(plan_keep_info(b->ctx, b->plan, &prepared->in[0], &source.base));
     source.is_view = true;
     TRY(alias_outputs(b, node, prepared, &source));
     for (int i = 0; i < prepared->n_out; i++)
-        b->slots[node->outputs[i]].source.view = prepared->out[i];
+        TRY(plan_keep_info(b->ctx, b->plan, &prepared->out[i],
+                           &b->slots[node->outputs[i]].source.view));
     return STATUS_OK;
 }
 
@@ -585,7 +586,7 @@ static status_t build_setattr(build_t *b, const graph_node_t *node)
     step->view = (plan_step_t){.name = "setattr", .overwrites = -1};
     step->attribute = node->name;
     step->sources[0] = *value;
-    step->from = value->info;
+    TRY(plan_keep_info(b->ctx, b->plan, &value->info, &step->from));
     plan_root_t *root = &b->plan->roots[value->root];
     if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;
     touch(b, step);

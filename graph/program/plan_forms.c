@@ -23,7 +23,7 @@ static const plan_master_t *find_master(const plan_t *plan, const plan_source_t 
 static bool reads_same(const plan_source_t *a, const plan_source_t *b)
 {
     return b->kind == SOURCE_PARAMETER && a->parameter == b->parameter && b->is_weight &&
-           info_equal(&a->want, &b->want);
+           info_equal(a->want, b->want);
 }
 
 static int count_readers(const plan_t *plan, const plan_source_t *source)
@@ -40,8 +40,8 @@ static status_t add_room(context_t *ctx, plan_t *plan, int step, plan_source_t *
 {
     TRY(context_grow(ctx, &plan->roots, roots_capacity, plan->n_roots + 1, sizeof *plan->roots));
     plan->roots[plan->n_roots] = (plan_root_t){.kind = ROOT_ARENA,
-                                               .info = source->want,
-                                               .bytes = info_bytes(&source->want),
+                                               .info = *source->want,
+                                               .bytes = info_bytes(source->want),
                                                .first_step = step,
                                                .last_step = step};
     source->root = plan->n_roots++;
@@ -56,7 +56,7 @@ status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
             plan_source_t *source = &plan->steps[s].sources[i];
             const plan_master_t *master = find_master(plan, source, n_masters, masters);
             if (master == NULL || plan->steps[s].view.n_slices > 1 ||
-                !convert_moves_bytes(&master->info, &source->want) ||
+                !convert_moves_bytes(&master->info, source->want) ||
                 count_readers(plan, source) > 1)
                 continue;
             TRY(add_room(ctx, plan, s, source, roots_capacity));

@@ -57,6 +57,12 @@ typedef struct plan_parameter {
     tensor_info_t info; /* planned dtype and sizes */
 } plan_parameter_t;
 
+/* An info that sources and steps of a plan share. Infos are large, and most are equal. */
+typedef struct plan_info {
+    struct plan_info *next;
+    tensor_info_t info;
+} plan_info_t;
+
 typedef struct plan_source {
     source_kind_t kind;
     int root; /* SOURCE_PARAMETER: buffer for a converted copy that only one step reads, or -1 */
@@ -68,9 +74,9 @@ typedef struct plan_source {
     datum_t *datum;     /* SOURCE_DATUM: owned by the graph */
     tensor_info_t info; /* format of the source's bytes */
     bool is_view;       /* SOURCE_PARAMETER: the step reads a view that begins at `offset` */
-    tensor_info_t base; /* format that the parameter must have for the view */
-    tensor_info_t view;
-    tensor_info_t want; /* SOURCE_PARAMETER: format that the step needs */
+    const tensor_info_t *base; /* format that the parameter must have for the view */
+    const tensor_info_t *view;
+    const tensor_info_t *want; /* SOURCE_PARAMETER: format that the step needs */
     bool is_weight;
     const kernel_t *kernel; /* the kernel that reads a weight */
 } plan_source_t;
@@ -85,7 +91,7 @@ typedef struct step {
     size_t *output_strides;      /* distance between slices of the batch */
     onednn_primitive_t *reorder; /* for conversions that are one oneDNN reorder, else NULL */
     convert_pack_t pack;         /* pack function of the kernel that reads format `to`, or NULL */
-    tensor_info_t from, to;      /* for conversions; `from` also for setattr */
+    const tensor_info_t *from, *to; /* for conversions; `from` also for setattr */
     reorder_cause_t cause;
     bool is_in_place;      /* output 0 is the target of an in-place operator */
     const char *attribute; /* attribute of self that the step sets to source 0, or NULL */
@@ -132,6 +138,7 @@ struct plan {
     tensor_info_t *inputs; /* expected inputs: dense, or in the tag or strides of the graph */
     plan_root_t *roots;
     step_t *steps;
+    plan_info_t *infos;
     int n_loops;
     plan_loop_t *loops; /* sorted by first step */
     plan_result_t *results;
@@ -206,6 +213,10 @@ bool plan_splits(const plan_t *plan, const tensor_t *const *in);
 
 /* True if two elements of a tensor have the same address, as in f32[4]{0}. */
 bool plan_overlaps_itself(const tensor_info_t *info);
+
+/* Returns the plan's copy of an info; equal infos share one. */
+status_t plan_keep_info(context_t *ctx, plan_t *plan, const tensor_info_t *info,
+                        const tensor_info_t **out_info);
 
 /* Releases the tensors of a source. */
 void plan_source_clear(const plan_source_t *source);

@@ -26,7 +26,7 @@ static int next_writer(const plan_t *plan, int step, int root, size_t begin, siz
             const size_t offset = plan->steps[s].output_offsets[i];
             const size_t bytes = plan->steps[s].prepared != NULL
                                      ? info_bytes(&plan->steps[s].prepared->out[i])
-                                     : info_bytes(&plan->steps[s].to);
+                                     : info_bytes(plan->steps[s].to);
             if (plan->steps[s].output_roots[i] == root && offset < end && begin < offset + bytes)
                 return s;
         }
