@@ -95,6 +95,7 @@ void prepared_reset(prepared_t *prepared)
     prepared->sum_operand = -1;
     prepared->overwrites = 0;
     prepared->scratch_bytes = 0;
+    prepared->rows = NULL;
     prepared->cost_ns = 0;
     prepared->is_asked_for = false;
     prepared->implementation = "";

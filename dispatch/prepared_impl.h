@@ -8,6 +8,7 @@
 
 #include "dispatch/dispatch.h"
 #include "dispatch/opdef.h"
+#include "kernels/rows_impl.h"
 #include "tensor/counters.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/tensor_impl.h"
@@ -26,6 +27,20 @@ typedef struct arrival {
     bool is_transition; /* the layout changes */
     reorder_cause_t cause;
 } arrival_t;
+
+/* How a kernel computes some rows of its result at a time: dimension 2 of output 0, [1][K][P][Q].
+ * Row p is computed from rows p * stride - padding to p * stride - padding + reach - 1 of input 0,
+ * as far as these exist. Each result has the same bits as if all rows were computed at once. */
+typedef struct kernel_rows {
+    /* The first row, from `row` on, at which a range may begin or end. NULL: each row. */
+    int64_t (*end)(const prepared_t *prepared, int64_t row);
+    /* Bytes of scratch memory that `run` needs. NULL: as many as for all rows. */
+    size_t (*scratch)(const prepared_t *prepared, const image_rows_t *rows);
+    /* Like kernel_t.run. in[0] and out[0] are the addresses that row 0 has or would have; a post-op
+     * adds the same rows of an operand in a buffer like that of the result. */
+    status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch, const image_rows_t *rows);
+} kernel_rows_t;
 
 struct prepared {
     atomic_int n_references;
@@ -60,6 +75,8 @@ struct prepared {
     uint64_t overwrites; /* bit i: output 0 may overwrite the bytes of input i if both have the same
                             format */
     size_t scratch_bytes;
+    const kernel_rows_t *rows; /* NULL: computes all rows at once */
+    int64_t rows_stride, rows_padding, rows_reach;
     double cost_ns;    /* estimate, without reorders of inputs */
     bool is_asked_for; /* the attributes or the weight's format request this kernel, so it is not
                           compared with others */

@@ -88,6 +88,8 @@ void plan_release(plan_t *plan)
         tensor_drop(plan->roots[r].snapshot);
     }
     allocator_put(&allocator, plan->steps);
+    for (int c = 0; c < plan->n_chains; c++) allocator_put(&allocator, plan->chains[c].bands);
+    allocator_put(&allocator, plan->chains);
     allocator_put(&allocator, plan->loops);
     allocator_put(&allocator, plan->roots);
     allocator_put(&allocator, plan->inputs);
@@ -658,13 +660,17 @@ static status_t collect_results(plan_run_t *run, tensor_t **out)
 static status_t run_steps(plan_run_t *run)
 {
     const plan_t *plan = run->plan;
-    int s = 0;
-    for (int l = 0; l <= plan->n_loops; l++) {
-        const int end = l < plan->n_loops ? plan->loops[l].first_step : plan->n_steps;
-        for (; s < end; s++) TRY(plan_run_step(run, &plan->steps[s]));
-        if (l == plan->n_loops) break;
-        TRY(plan_run_loop(run, &plan->loops[l]));
-        s += plan->loops[l].n_steps;
+    int s = 0, l = 0, c = 0;
+    while (s < plan->n_steps) {
+        if (l < plan->n_loops && plan->loops[l].first_step == s) {
+            TRY(plan_run_loop(run, &plan->loops[l]));
+            s += plan->loops[l++].n_steps;
+        } else if (c < plan->n_chains && plan->chains[c].first_step == s) {
+            TRY(plan_run_chain(run, &plan->chains[c]));
+            s += plan->chains[c++].n_steps;
+        } else {
+            TRY(plan_run_step(run, &plan->steps[s++]));
+        }
     }
     return STATUS_OK;
 }

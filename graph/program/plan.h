@@ -39,6 +39,7 @@ typedef struct plan_step {
     int n_slices;        /* slices of the batch, which run one after another; 1: none */
     int n_workers;       /* threads that each run other slices; 1: all threads share each step */
     int n_joined;        /* number of inputs that other steps wrote into output 0 already */
+    int n_bands;         /* bands of rows, which run one after another; 0: none */
 } plan_step_t;
 int plan_n_steps(const plan_t *plan) TESSERA_API(plan_n_steps);
 const plan_step_t *plan_step(const plan_t *plan, int index) TESSERA_API(plan_step);

@@ -735,6 +735,7 @@ static status_t build_all(build_t *b)
     TRY(plan_slice(b->ctx, b->plan, &b->roots_capacity));
     TRY(plan_join(b->ctx, b->plan, &b->roots_capacity));
     plan_keep_sliced(b->plan);
+    TRY(plan_band(b->ctx, b->plan));
     TRY(plan_add_passing_forms(b->ctx, b->plan, b->n_masters, b->masters, &b->roots_capacity));
     TRY(plan_add_scratch(b->ctx, b->plan, &b->roots_capacity));
     TRY(plan_place(b->ctx, b->plan));

@@ -37,6 +37,7 @@ typedef struct plan_root {
     int block;     /* ROOT_ARENA: 1 + the block that contains it, or 0. Each worker has a copy */
     int n_copies;  /* for a block: number of copies; else 0 */
     size_t copy_bytes; /* for a buffer in a block: distance between two workers' copies; else 0 */
+    int64_t n_rows;    /* for a value inside a chain: rows of the image that the buffer holds */
     bool is_shared;    /* ROOT_INPUT: uses the bytes of the passed tensor itself, not of a converted
                           copy, because they are written during the run or stored in an attribute */
     bool is_written;   /* ROOT_INPUT: some step writes it */
@@ -107,6 +108,21 @@ typedef struct plan_loop {
     int n_workers; /* 1: all threads share each step */
 } plan_loop_t;
 
+/* The rows of a step's result in one band. */
+typedef struct plan_band {
+    int64_t first, last; /* rows to compute: first to last - 1 */
+    int64_t kept;        /* the first row in the buffer of a value inside the chain */
+} plan_band_t;
+
+/* Steps that run one after another for a band of rows of an image, then for the next band. Only the
+ * next step of the chain reads the result of a step, except for the last. */
+#define PLAN_CHAIN_MOST 8
+typedef struct plan_chain {
+    int first_step, n_steps, n_bands;
+    size_t scratch[PLAN_CHAIN_MOST]; /* bytes for a band of each step */
+    plan_band_t *bands;              /* [n_bands][n_steps] */
+} plan_chain_t;
+
 typedef struct plan_frame {
     struct plan_frame *next;
     char *arena;      /* leased from the plan's arenas; between runs the previous address */
@@ -141,6 +157,8 @@ struct plan {
     plan_info_t *infos;
     int n_loops;
     plan_loop_t *loops; /* sorted by first step */
+    int n_chains;
+    plan_chain_t *chains; /* the same; no step is in a loop and in a chain */
     plan_result_t *results;
     size_t arena_bytes, weight_bytes;
     arenas_t *arenas;       /* the plan's own, or shared by its method */
@@ -236,6 +254,13 @@ status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity);
 
 /* Keeps buffers that a loop accesses by slices alive during the loop. Call it after plan_join. */
 void plan_keep_sliced(plan_t *plan);
+
+/* Turns ranges of steps into chains, which compute bands of rows, where this makes the arena
+ * smaller. Call it after plan_keep_sliced and before plan_add_scratch. */
+status_t plan_band(context_t *ctx, plan_t *plan);
+
+/* Scratch memory of a step: for a band, if it is in a chain. */
+size_t plan_scratch_bytes(const plan_t *plan, int s);
 
 /* Makes steps write parts of joins (concat) directly to the join's result, if possible. Call it
  * before plan_place. */

@@ -297,12 +297,12 @@ status_t plan_add_scratch(context_t *ctx, plan_t *plan, int *roots_capacity)
     for (int s = 0; s < plan->n_steps; s++) {
         step_t *step = &plan->steps[s];
         step->scratch = -1;
-        if (step->prepared == NULL || step->prepared->scratch_bytes == 0) continue;
+        if (plan_scratch_bytes(plan, s) == 0) continue;
         TRY(context_grow(ctx, &plan->roots, roots_capacity, plan->n_roots + 1,
                          sizeof *plan->roots));
         const int block = block_of(plan, s);
         plan->roots[plan->n_roots] = (plan_root_t){.kind = ROOT_ARENA,
-                                                   .bytes = step->prepared->scratch_bytes,
+                                                   .bytes = plan_scratch_bytes(plan, s),
                                                    .first_step = s,
                                                    .last_step = s,
                                                    .block = block};

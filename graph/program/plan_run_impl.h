@@ -38,6 +38,10 @@ status_t plan_run_loop(plan_run_t *run, const plan_loop_t *loop);
 /* The bytes that a frame needs for the workers of any loop. */
 size_t plan_workers_bytes(const plan_t *plan);
 
+/* ---- plan_chains.c ---- */
+
+status_t plan_run_chain(plan_run_t *run, const plan_chain_t *chain);
+
 /* ---- plan_watch.c ---- */
 
 /* Makes a tensor over bytes of the frame. It is valid while the step runs. */

@@ -22,12 +22,13 @@ static bool is_even(int64_t n, int n_threads)
 static void run_rows(void *user, int64_t first, int64_t last)
 {
     const run_t *run = user;
-    const int64_t height = run->depthwise->out_height;
+    const depthwise_t *d = run->depthwise;
+    const int64_t end_row = rows_end(&d->rows, d->out_height), height = end_row - d->rows.first;
     for (int64_t i = first; i < last; i += height - i % height) {
-        const int64_t begin = i % height, end = begin + last - i;
+        const int64_t begin = d->rows.first + i % height, end = begin + last - i;
         const depthwise_part_t part = {i / height, 0, run->n_blocks, begin,
-                                       end < height ? end : height};
-        run->rows(run->depthwise, &part);
+                                       end < end_row ? end : end_row};
+        run->rows(d, &part);
     }
 }
 
@@ -37,9 +38,10 @@ static void run_blocks(void *user, int64_t first, int64_t last)
     const run_t *run = user;
     for (int64_t i = first; i < last; i++) {
         const int64_t block = i % run->n_blocks;
-        const depthwise_part_t part = {i / run->n_blocks, block, block + 1, 0,
-                                       run->depthwise->out_height};
-        run->rows(run->depthwise, &part);
+        const depthwise_t *d = run->depthwise;
+        const depthwise_part_t part = {i / run->n_blocks, block, block + 1, d->rows.first,
+                                       rows_end(&d->rows, d->out_height)};
+        run->rows(d, &part);
     }
 }
 
@@ -47,7 +49,9 @@ void depthwise_run(const depthwise_t *depthwise, isa_t isa, int n_threads)
 {
     const int64_t lanes = isa_lanes(isa);
     run_t run = {depthwise, loops[isa], (depthwise->n_channels + lanes - 1) / lanes};
-    const int64_t n_rows = depthwise->n_images * depthwise->out_height;
+    const int64_t n_rows = depthwise->n_images *
+                           (rows_end(&depthwise->rows, depthwise->out_height) -
+                            depthwise->rows.first);
     const int64_t n_planes = depthwise->n_images * run.n_blocks;
     if (is_even(n_rows, n_threads) || n_rows >= n_planes)
         threads_share(n_threads, n_rows, run_rows, &run);

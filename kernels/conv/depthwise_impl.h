@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
+#include "kernels/rows_impl.h"
 
 typedef struct depthwise {
     int kernel;   /* 3, 5 or 7 */
@@ -26,6 +27,7 @@ typedef struct depthwise {
     int64_t height, width;         /* size of x */
     int64_t out_height, out_width; /* elements outside x are zero */
     int64_t top, left;
+    image_rows_t rows; /* those to compute, see rows_impl.h */
     const float *x, *weight;
     const float *bias; /* [n_channels], or NULL */
     bool is_clamped;   /* to [lower, upper]; relu: 0 and infinity */

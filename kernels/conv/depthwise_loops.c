@@ -15,6 +15,7 @@
 typedef struct row {
     const float *x, *weight;
     vector_t bias;
+    int64_t source_plane;
     int first, last; /* rows [first, last) of the kernel are inside the image */
     float *out;
 } row_t;
@@ -81,7 +82,7 @@ KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shap
         const float *weight = row->weight + r * shape.kernel * shape.inputs * KERNEL_LANES;
         for (int64_t j = 0; j < shape.inputs; j += shape.lanes) {
             add_row(shape, columns, x, weight + j * KERNEL_LANES, sums);
-            x += d->height * d->width * KERNEL_LANES;
+            x += row->source_plane;
         }
     }
     if (d->is_clamped) {
@@ -122,6 +123,8 @@ static vector_t load_bias(const depthwise_t *d, int64_t channel)
 KERNEL_INLINE void sum_rows(const depthwise_t *d, shape_t shape, const depthwise_part_t *part)
 {
     const int64_t n_blocks = (d->n_channels + KERNEL_LANES - 1) / KERNEL_LANES;
+    const int64_t source_rows = rows_of_x(&d->rows, d->height);
+    const int64_t out_rows = rows_of_out(&d->rows, d->out_height);
     /* blocks of inputs for one block of outputs */
     const int64_t of_group = shape.inputs / shape.lanes;
     const int64_t weights = shape.kernel * shape.kernel * shape.inputs * KERNEL_LANES;
@@ -130,11 +133,12 @@ KERNEL_INLINE void sum_rows(const depthwise_t *d, shape_t shape, const depthwise
         const int64_t source = plane - (of_group > 1 ? block % of_group : 0);
         const float *x = d->is_last ? d->x + part->image * d->height * d->width * shape.step +
                                           block * KERNEL_LANES
-                                    : d->x + source * d->height * d->width * KERNEL_LANES;
+                                    : d->x + source * source_rows * d->width * KERNEL_LANES;
         float *out = d->is_last ? d->out + part->image * d->out_height * d->out_width * shape.step +
                                       block * KERNEL_LANES
-                                : d->out + plane * d->out_height * d->out_width * KERNEL_LANES;
+                                : d->out + plane * out_rows * d->out_width * KERNEL_LANES;
         row_t row = {.weight = d->weight + block * weights,
+                     .source_plane = source_rows * d->width * KERNEL_LANES,
                      .bias = load_bias(d, block * KERNEL_LANES)};
         for (int64_t p = part->first; p < part->last; p++) {
             const int64_t top = p * shape.stride - d->top, below = d->height - top;

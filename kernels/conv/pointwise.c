@@ -93,9 +93,10 @@ static void run_parts(void *user, int64_t first, int64_t last, int member)
     }
 }
 
+/* Number of rows of results to compute. */
 static int64_t out_height(const pointwise_t *p)
 {
-    return divide_up(p->height, p->stride);
+    return p->rows.last > 0 ? p->rows.last - p->rows.first : divide_up(p->height, p->stride);
 }
 
 static int64_t out_width(const pointwise_t *p)
@@ -108,7 +109,11 @@ static run_t describe(const pointwise_t *pointwise, isa_t isa)
 {
     run_t run = {.images = {.pointwise = pointwise}, .loops = loops[isa]};
     const int64_t lanes = isa_lanes(isa), n_rows = run.loops->n_rows;
+    const int64_t row = out_width(pointwise) * lanes;
     run.images.plane = out_height(pointwise) * out_width(pointwise);
+    run.images.source_plane = rows_of_x(&pointwise->rows, pointwise->height) * pointwise->width *
+                              lanes;
+    run.images.out_plane = rows_of_out(&pointwise->rows, out_height(pointwise)) * row;
     run.images.tiles_of_image = divide_up(run.images.plane, n_rows);
     run.n_tiles = pointwise->n_images * run.images.tiles_of_image;
     run.n_groups = divide_up(pointwise->n_outputs, POINTWISE_BLOCKS * lanes);
@@ -131,8 +136,20 @@ size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
     return (size_t)(n_threads * run.tiles_at_once * run.tile_elements) * sizeof(float);
 }
 
-void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch)
+/* Moves the pointers to the first row. */
+static pointwise_t begin_at_row(const pointwise_t *pointwise, int64_t lanes)
 {
+    pointwise_t moved = *pointwise;
+    const int64_t n = pointwise->rows.first * pointwise->width * lanes;
+    moved.x += n;
+    moved.out += n;
+    if (moved.addend != NULL) moved.addend += n;
+    return moved;
+}
+
+void pointwise_run(const pointwise_t *whole, isa_t isa, int n_threads, void *scratch)
+{
+    const pointwise_t moved = begin_at_row(whole, isa_lanes(isa)), *pointwise = &moved;
     run_t run = describe(pointwise, isa);
     const double source = (double)(run.n_tiles * run.tile_elements);
     const int64_t n_inputs = run.tile_elements / run.loops->n_rows; /* whole blocks */

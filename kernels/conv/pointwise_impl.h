@@ -21,11 +21,13 @@
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
+#include "kernels/rows_impl.h"
 
 typedef struct pointwise {
     int stride; /* 1 or 2 */
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width; /* size of x */
+    image_rows_t rows;     /* those to compute, see rows_impl.h; only with stride 1 */
     const float *x, *weight;
     bool is_scaled;     /* only with stride 1; if false, the next five are ignored */
     const float *scale; /* [n_inputs], padded with zeros to whole blocks */
@@ -54,7 +56,8 @@ size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
 /* Describes the tiles: each image is divided evenly into tiles of at most n_rows results. */
 typedef struct pointwise_images {
     const pointwise_t *pointwise;
-    int64_t plane; /* results of one image and channel */
+    int64_t plane;                   /* results of one image and channel */
+    int64_t source_plane, out_plane; /* elements between planes of x, and of the results */
     int64_t tiles_of_image;
 } pointwise_images_t;
 

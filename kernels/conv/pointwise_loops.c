@@ -252,12 +252,12 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     const int64_t n_outputs = p->n_outputs - first_block * KERNEL_LANES;
     const int n_blocks = n_out_blocks - first_block < BLOCKS ? 1 : BLOCKS;
     const bool is_half = n_outputs <= WIDTH - KERNEL_LANES / 2;
-    tile_t tile = {.plane = images->plane * KERNEL_LANES,
+    tile_t tile = {.plane = images->out_plane,
                    .n_source_blocks = source_blocks(p),
                    .addend = p->addend != p->out ? p->addend : NULL,
                    .ahead = (const char *)ahead,
                    .ahead_step = WIDTH * (int64_t)sizeof(float) / n_tiles + 1};
-    tile.source_plane = tile.next_plane = p->height * p->width * KERNEL_LANES;
+    tile.source_plane = tile.next_plane = images->source_plane;
     tile.weights = tile.n_source_blocks * KERNEL_LANES * KERNEL_LANES;
     tile.weight = p->weight + first_block * tile.weights;
     for (int k = 0; k < n_blocks; k++)

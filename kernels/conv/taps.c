@@ -127,7 +127,7 @@ static void copy_strip(const run_t *run, int64_t n, int64_t group, int64_t d, in
 {
     const taps_t *t = run->taps;
     const taps_shape_t *s = run->shape;
-    const int64_t plane = t->in[0] * t->in[1] * t->in[2];
+    const int64_t plane = t->in[0] * rows_of_x(&t->rows, t->in[1]) * t->in[2];
     const float *x = t->x + (n * t->groups + group) * t->group_channels * plane;
     for (int64_t c = 0; c < t->group_channels; c++, x += plane)
         for (int64_t depth = 0; depth < t->kernel[0]; depth++)
@@ -143,11 +143,13 @@ static void run_strip(const run_t *run, int64_t item, float *copy)
 {
     const taps_t *t = run->taps;
     const taps_shape_t *s = run->shape;
-    const int64_t p = item % s->n_strips * s->strip, d = item / s->n_strips % t->out[0];
+    const int64_t p = t->rows.first + item % s->n_strips * s->strip,
+                  d = item / s->n_strips % t->out[0];
     const int64_t of_image = item / s->n_strips / t->out[0];
     const int64_t group = of_image % t->groups, n = of_image / t->groups;
-    const int64_t last = p + s->strip < t->out[1] ? p + s->strip : t->out[1];
-    const int64_t out_plane = t->out[0] * t->out[1] * t->out[2];
+    const int64_t end = rows_end(&t->rows, t->out[1]);
+    const int64_t last = p + s->strip < end ? p + s->strip : end;
+    const int64_t out_plane = t->out[0] * rows_of_out(&t->rows, t->out[1]) * t->out[2];
     taps_row_t row = {.taps = t,
                       .offsets = run->offsets,
                       .n_taps = s->n_taps,
@@ -175,13 +177,15 @@ static void run_strips(void *user, int64_t first, int64_t last, int member)
 /* Makes the strips shorter if there are too few for all threads. */
 static void divide(const taps_t *t, int n_threads, taps_shape_t *s)
 {
+    const int64_t n_rows = rows_end(&t->rows, t->out[1]) - t->rows.first;
     const int64_t n_planes = t->n_images * t->groups * t->out[0];
     const int64_t n_wanted = (n_threads + n_planes - 1) / n_planes;
     taps_shape_t shorter = *s;
     int64_t n = 0;
+    s->n_strips = (n_rows + s->strip - 1) / s->strip;
     if (s->n_strips >= n_wanted) return;
-    if (!count_copy(t, (t->out[1] + n_wanted - 1) / n_wanted, &shorter, &n)) return;
-    shorter.n_strips = (t->out[1] + shorter.strip - 1) / shorter.strip;
+    if (!count_copy(t, (n_rows + n_wanted - 1) / n_wanted, &shorter, &n)) return;
+    shorter.n_strips = (n_rows + shorter.strip - 1) / shorter.strip;
     *s = shorter;
 }
 

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
+#include "kernels/rows_impl.h"
 
 /* Called for n finished elements; may change them. */
 typedef void (*taps_finish_t)(const void *user, float *values, int64_t n);
@@ -25,6 +26,7 @@ typedef void (*taps_finish_t)(const void *user, float *values, int64_t n);
 typedef struct taps {
     int64_t n_images, groups, group_channels, group_outputs;
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3]; /* D, H, W */
+    image_rows_t rows;   /* those to compute, see rows_impl.h; images in blocks only */
     bool is_blocked;     /* the result is in blocks of the ISA's lanes; one group only */
     const float *x;      /* [N][G * C][D][H][W] */
     const float *weight; /* [G * K][C][T][R][S]; blocked: [K / lanes][T][R][S][C][lanes] */

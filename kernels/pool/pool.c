@@ -231,6 +231,7 @@ typedef struct run {
     char *dst;
     const pool_span_t *spans; /* for pool_max_line, or NULL */
     int64_t n_parts, width;   /* parts of a row of results, channels in a part */
+    int64_t n_rows, in_plane, out_plane;
 } run_t;
 
 /* Part i is part i % n_parts of row i / n_parts. */
@@ -239,13 +240,14 @@ static void run_parts(void *user, int64_t begin, int64_t last)
     const run_t *run = user;
     const pool_plan_t *plan = run->plan;
     const int64_t size = (int64_t)dtype_size(run->dtype), block = plan->block;
-    const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
+    const int64_t columns = plan->axes[2].out, n_rows = run->n_rows;
     for (int64_t i = begin; i < last; i++) {
-        const int64_t outer = i / run->n_parts / rows, row = i / run->n_parts % rows;
+        const int64_t outer = i / run->n_parts / n_rows;
+        const int64_t row = plan->rows.first + i / run->n_parts % n_rows;
         const int64_t first = i % run->n_parts * run->width;
         const int64_t end = block - first < run->width ? block : first + run->width;
-        const char *src = run->src + outer * plan->in_plane * block * size;
-        char *dst = run->dst + (outer * plan->out_plane + row * columns) * block * size;
+        const char *src = run->src + outer * run->in_plane * block * size;
+        char *dst = run->dst + (outer * run->out_plane + row * columns) * block * size;
         pool_window_t w[3] = {pool_window(&plan->axes[0], row / plan->axes[1].out),
                               pool_window(&plan->axes[1], row % plan->axes[1].out),
                               {0, 0, 0, 0}};
@@ -265,7 +267,9 @@ void pool_forward(const pool_plan_t *plan, dtype_t dtype, const void *src, void 
         const pool_window_t w = pool_window(&plan->axes[2], q);
         spans[q] = (pool_span_t){w.first, w.count};
     }
-    const int64_t n_rows = plan->n_outer * plan->axes[0].out * plan->axes[1].out;
+    const pool_axis_t *axes = plan->axes;
+    const int64_t of_plane = axes[0].out * (rows_end(&plan->rows, axes[1].out) - plan->rows.first);
+    const int64_t n_rows = plan->n_outer * of_plane;
     /* For few rows of many channels, such as a mean over an image, channels are divided, too. */
     const bool is_divided = spans == NULL && n_rows < FEW_ROWS && plan->block > LANES;
     run_t run = {.plan = plan,
@@ -273,6 +277,9 @@ void pool_forward(const pool_plan_t *plan, dtype_t dtype, const void *src, void 
                  .src = src,
                  .dst = dst,
                  .spans = spans,
+                 .n_rows = of_plane,
+                 .in_plane = axes[0].in * rows_of_x(&plan->rows, axes[1].in) * axes[2].in,
+                 .out_plane = axes[0].out * rows_of_out(&plan->rows, axes[1].out) * axes[2].out,
                  .width = is_divided ? LANES : plan->block};
     run.n_parts = (plan->block + run.width - 1) / run.width;
     threads_share(n_threads, n_rows * run.n_parts, run_parts, &run);

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/rows_impl.h"
+
 /* One spatial dimension. Kernel 0 means adaptive windows. */
 typedef struct pool_axis {
     int64_t in, out, kernel, stride, dilation;
@@ -27,6 +29,7 @@ typedef struct pool_plan {
     pool_axis_t axes[3];
     bool is_average, counts_padding;
     int64_t n_outer, block, in_plane, out_plane;
+    image_rows_t rows; /* those to compute, see rows_impl.h; images only */
 } pool_plan_t;
 
 /* n / step. Avoids the division for common steps, because it would take most of the time. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "dispatch/choose/choose_impl.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv/conv_winograd_impl.h"
 #include "ops/conv/planes_impl.h"
@@ -169,6 +170,19 @@ int64_t conv_reach(const op_call_t *call, int i)
     const conv_attrs_t *attrs = call->attrs;
     return (call->out[0].sizes[2 + i] - 1) * attrs->stride[i] +
            (call->in[WEIGHT]->sizes[2 + i] - 1) * attrs->dilation[i] + 1;
+}
+
+/* Post-ops must keep padded channels zero, because kernels clear them only for all rows. */
+void conv_set_rows(const op_call_t *call, prepared_t *prepared, const kernel_rows_t *rows)
+{
+    const conv_attrs_t *attrs = prepared->attrs;
+    const post_ops_t *post = &attrs->post;
+    const post_rest_t functions = {post, post->n > 0 && post->op[0].kind != POST_ELTWISE};
+    if (call->in[X]->rank != 4 || call->in[X]->sizes[0] != 1 || !post_keep_zero(&functions)) return;
+    prepared->rows = rows;
+    prepared->rows_stride = attrs->stride[0];
+    prepared->rows_padding = attrs->padding[0];
+    prepared->rows_reach = (call->in[WEIGHT]->sizes[2] - 1) * attrs->dilation[0] + 1;
 }
 
 double conv_set_windows(const op_call_t *call, onednn_problem_t *problem)

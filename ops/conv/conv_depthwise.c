@@ -111,6 +111,8 @@ static bool reads_last(const op_call_t *call, const prepared_t *prepared, int la
            (post->n == 0 || (post->n == 1 && post_is_clamp(&post->op[0], &lower, &upper)));
 }
 
+static const kernel_rows_t depthwise_rows;
+
 static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const char *name)
 {
@@ -127,6 +129,7 @@ static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *p
     TRY(accept_out(call, prepared, 0, &wanted));
     prepared->in[WEIGHT] = blocked_weight(weight, lanes);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, weight->sizes);
+    conv_set_rows(call, prepared, &depthwise_rows);
     const double flops = 2.0 * (double)info_numel(&call->out[0]) *
                          (double)(weight->sizes[1] * weight->sizes[2] * weight->sizes[3]);
     prepared->cost_ns = cost_run(ctx, name, 0.9 / share_of_peak(call) * flops,
@@ -149,8 +152,8 @@ static status_t conv_depthwise_prepare_groups(context_t *ctx, const op_call_t *c
     return prepare_any(ctx, call, prepared, "groups");
 }
 
-static status_t conv_depthwise_run(context_t *ctx, const prepared_t *prepared, void *const *in,
-                                   void *const *out, void *scratch)
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch, const image_rows_t *rows)
 {
     (void)scratch;
     const conv_attrs_t *attrs = prepared->kernel_attrs;
@@ -169,6 +172,7 @@ static status_t conv_depthwise_run(context_t *ctx, const prepared_t *prepared, v
                      .out_width = result->sizes[3],
                      .top = attrs->padding[0],
                      .left = attrs->padding[1],
+                     .rows = *rows,
                      .x = in[X],
                      .weight = in[WEIGHT],
                      .bias = in[BIAS],
@@ -181,6 +185,14 @@ static status_t conv_depthwise_run(context_t *ctx, const prepared_t *prepared, v
     if (!post_keep_zero(&all)) walk_zero_padding(result, out[0]);
     return STATUS_OK;
 }
+
+static status_t conv_depthwise_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                   void *const *out, void *scratch)
+{
+    return run_rows(ctx, prepared, in, out, scratch, &(image_rows_t){0});
+}
+
+static const kernel_rows_t depthwise_rows = {.run = run_rows};
 
 const kernel_t conv_depthwise = {.name = "depthwise",
                                  .prepare = conv_depthwise_prepare,

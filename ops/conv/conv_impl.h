@@ -59,6 +59,9 @@ extern const kernel_t conv_pointwise_normed;
 /* Upper bound of the activation's results: infinity or 6. */
 float conv_norm_highest(int activation);
 
+/* Called by `prepare` of a kernel that can compute some rows of images at a time. */
+void conv_set_rows(const op_call_t *call, prepared_t *prepared, const kernel_rows_t *rows);
+
 /* Number of elements of the padded x that windows cover in spatial dimension i. */
 int64_t conv_reach(const op_call_t *call, int i);
 

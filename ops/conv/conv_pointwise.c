@@ -144,10 +144,13 @@ static double estimate(const context_t *ctx, const prepared_t *prepared, const c
                       (double)info_bytes(&prepared->in[WEIGHT]));
 }
 
+static const kernel_rows_t pointwise_rows;
+
 static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(accept_blocks(call, prepared));
     const pointwise_t sizes = describe(prepared);
+    if (sizes.stride == 1 && !sizes.is_scaled) conv_set_rows(call, prepared, &pointwise_rows);
     prepared_set_scratch(prepared, factor_bytes(&sizes) +
                                        pointwise_scratch(&sizes, isa_best(), context_threads(ctx)));
     prepared->cost_ns = estimate(ctx, prepared, "pointwise",
@@ -222,12 +225,13 @@ static bool has_rest(const results_t *results)
     return results->rest.first < results->rest.post->n;
 }
 
-static status_t conv_pointwise_run(context_t *ctx, const prepared_t *prepared, void *const *in,
-                                   void *const *out, void *scratch)
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch, const image_rows_t *rows)
 {
     const tensor_info_t *result = &prepared->out[0];
     const results_t results = find_results(prepared, in);
     pointwise_t p = describe(prepared);
+    p.rows = *rows;
     p.x = in[X];
     p.weight = in[WEIGHT];
     p.bias = in[BIAS];
@@ -243,6 +247,14 @@ static status_t conv_pointwise_run(context_t *ctx, const prepared_t *prepared, v
     if (!post_keep_zero(&results.functions)) walk_zero_padding(result, out[0]);
     return STATUS_OK;
 }
+
+static status_t conv_pointwise_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                   void *const *out, void *scratch)
+{
+    return run_rows(ctx, prepared, in, out, scratch, &(image_rows_t){0});
+}
+
+static const kernel_rows_t pointwise_rows = {.run = run_rows};
 
 /* ---- with Strassen's algorithm ---- */
 

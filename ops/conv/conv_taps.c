@@ -152,6 +152,8 @@ static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
     return info_mkldnn(weight, &format);
 }
 
+static const kernel_rows_t blocks_rows;
+
 static status_t conv_taps_prepare_blocks(context_t *ctx, const op_call_t *call,
                                          prepared_t *prepared)
 {
@@ -170,6 +172,7 @@ static status_t conv_taps_prepare_blocks(context_t *ctx, const op_call_t *call,
     TRY(accept_out(call, prepared, 0, &blocks));
     prepared->in[WEIGHT] = blocked_weight(weight, lanes);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
+    conv_set_rows(call, prepared, &blocks_rows);
     prepared_set_scratch(prepared, taps_scratch(&t, n_threads));
     const double flops = 2.0 * (double)info_numel(&call->out[0]) * (double)shape.n_taps;
     prepared->cost_ns = cost_run(ctx, "taps", 0.9 / SHARE_OF_BLOCKS * flops,
@@ -178,8 +181,8 @@ static status_t conv_taps_prepare_blocks(context_t *ctx, const op_call_t *call,
     return STATUS_OK;
 }
 
-static status_t conv_taps_run_blocks(context_t *ctx, const prepared_t *prepared, void *const *in,
-                                     void *const *out, void *scratch)
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch, const image_rows_t *rows)
 {
     const conv_attrs_t *attrs = prepared->kernel_attrs;
     const tensor_info_t *result = &prepared->out[0];
@@ -187,6 +190,7 @@ static status_t conv_taps_run_blocks(context_t *ctx, const prepared_t *prepared,
     post_rest_t rest = all;
     taps_t t = describe(&prepared->in[X], &prepared->in[WEIGHT], result, attrs);
     t.is_blocked = true;
+    t.rows = *rows;
     t.x = in[X];
     t.weight = in[WEIGHT];
     t.bias = in[BIAS];
@@ -199,6 +203,14 @@ static status_t conv_taps_run_blocks(context_t *ctx, const prepared_t *prepared,
     if (!post_keep_zero(&all)) walk_zero_padding(result, out[0]);
     return STATUS_OK;
 }
+
+static status_t conv_taps_run_blocks(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                     void *const *out, void *scratch)
+{
+    return run_rows(ctx, prepared, in, out, scratch, &(image_rows_t){0});
+}
+
+static const kernel_rows_t blocks_rows = {.run = run_rows};
 
 /* ---- vectors of adjacent results ---- */
 

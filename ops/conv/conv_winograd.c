@@ -245,6 +245,8 @@ void conv_winograd_name(isa_t isa, const winograd_t *w, char *out)
              w->stride == 2 ? "_stride_2" : "", isa_name(isa));
 }
 
+static const kernel_rows_t winograd_rows;
+
 /* If a reason applies to all sizes, only the kernel of the largest allowed size reports it. */
 static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int size,
                                       prepared_t *prepared)
@@ -283,6 +285,7 @@ static status_t conv_winograd_prepare(context_t *ctx, const op_call_t *call, int
     const bool is_wider = w->is_bf16 && !w->in_pairs; /* f32, from a weight of bf16 */
     TRY(prepared_want_packed(ctx, prepared, WEIGHT, is_wider ? 2 * n_floats : n_floats, VERSION,
                              N_NUMBERS, numbers));
+    conv_set_rows(call, prepared, &winograd_rows);
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
     prepared_set_scratch(prepared, winograd_scratch(w, isa, made.n_threads));
     conv_winograd_name(isa, w, made.name);
@@ -320,12 +323,14 @@ static status_t conv_winograd_pack(context_t *ctx, const tensor_info_t *from, co
     return STATUS_OK;
 }
 
-static status_t conv_winograd_run(context_t *ctx, const prepared_t *prepared, void *const *in,
-                                  void *const *out, void *scratch)
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch, const image_rows_t *rows)
 {
     const state_t *state = prepared_state(prepared);
     winograd_t w = state->winograd;
     (void)ctx;
+    w.rows = *rows;
+    w.streams &= rows->last == 0;
     w.x = in[X];
     w.weight = in[WEIGHT];
     w.bias = in[BIAS];
@@ -334,6 +339,29 @@ static status_t conv_winograd_run(context_t *ctx, const prepared_t *prepared, vo
     winograd_run(&w, state->isa, state->n_threads, scratch);
     return STATUS_OK;
 }
+
+static status_t conv_winograd_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
+{
+    return run_rows(ctx, prepared, in, out, scratch, &(image_rows_t){0});
+}
+
+static int64_t row_end(const prepared_t *prepared, int64_t row)
+{
+    const state_t *state = prepared_state(prepared);
+    return winograd_row_end(&state->winograd, row);
+}
+
+static size_t scratch_of_rows(const prepared_t *prepared, const image_rows_t *rows)
+{
+    const state_t *state = prepared_state(prepared);
+    winograd_t w = state->winograd;
+    w.rows = *rows;
+    return winograd_scratch(&w, state->isa, state->n_threads);
+}
+
+static const kernel_rows_t winograd_rows = {
+    .end = row_end, .scratch = scratch_of_rows, .run = run_rows};
 
 #define DEFINE(size)                                                                               \
     static status_t prepare_##size(context_t *ctx, const op_call_t *call, prepared_t *prepared)    \

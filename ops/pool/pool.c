@@ -295,6 +295,22 @@ status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t
     return STATUS_OK;
 }
 
+static const kernel_rows_t native_rows;
+
+/* Padded channels are not computed by rows: they would have to be cleared. */
+static void set_rows(const op_call_t *call, const pool_plan_t *plan, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const pool_axis_t *axis = &plan->axes[1];
+    if (x->rank != 4 || x->sizes[0] != 1 || plan->block == 1 || axis->kernel == 0 ||
+        x->sizes[1] % plan->block != 0)
+        return;
+    prepared->rows = &native_rows;
+    prepared->rows_stride = axis->stride;
+    prepared->rows_padding = axis->padding;
+    prepared->rows_reach = (axis->kernel - 1) * axis->dilation + 1;
+}
+
 static status_t pool_prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -308,8 +324,21 @@ static status_t pool_prepare_native(context_t *ctx, const op_call_t *call, prepa
         prepared->cost_ns = cost_run(ctx, "native", 0.0,
                                      (double)(info_bytes(x) + info_bytes(&call->out[0])));
     prepared->scratch_bytes = pool_scratch(plan, x->dtype);
+    set_rows(call, plan, prepared);
     return STATUS_OK;
 }
+
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch, const image_rows_t *rows)
+{
+    pool_plan_t plan = *(const pool_plan_t *)prepared->state;
+    plan.rows = *rows;
+    pool_forward(&plan, prepared->in[X].dtype, in[X], out[0],
+                 threads_for(ctx, walk_elements(&prepared->in[X])), scratch);
+    return STATUS_OK;
+}
+
+static const kernel_rows_t native_rows = {.run = run_rows};
 
 static status_t pool_run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                                 void *const *out, void *scratch)

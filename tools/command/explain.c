@@ -46,6 +46,7 @@ typedef struct call {
     const prepared_t *prepared; /* NULL: nothing was computed */
     int n_slices;  /* slices of the batch, which a plan runs one after another; 0 or 1: none */
     int n_workers; /* threads that run different slices; 0 or 1: all threads share each step */
+    int n_bands;   /* bands of rows of an image, which a plan runs one after another; 0: none */
     int n_weights, n_mapped;
     int n_in;
     const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as prepared */
@@ -134,6 +135,9 @@ static void put_line(explainer_t *explainer, const call_t *call, const char *inp
                    call->n_slices, call->n_workers);
     else if (call->n_slices > 1)
         table_cell(table, "%s x %d", implementation != NULL ? implementation : "", call->n_slices);
+    else if (call->n_bands > 1)
+        table_cell(table, "%s, %d bands", implementation != NULL ? implementation : "",
+                   call->n_bands);
     else
         table_cell(table, "%s", implementation != NULL ? implementation : "");
     table_cell(table, "%s", inputs);
@@ -243,6 +247,7 @@ static void explain_step(explainer_t *explainer, const plan_t *plan, int index)
                    .prepared = step->prepared,
                    .n_slices = step->n_slices,
                    .n_workers = step->n_workers,
+                   .n_bands = step->n_bands,
                    .n_in = step->n_in};
     call.n_weights = plan_step_weights(plan, index, &call.n_mapped);
     for (int i = 0; i < step->n_in; i++) {

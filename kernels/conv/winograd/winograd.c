@@ -109,7 +109,7 @@ static int64_t count_groups(const plan_t *plan)
 
 static int64_t group_begin(const plan_t *plan, int64_t group)
 {
-    return plan->whole.n_tiles * group / plan->n_groups;
+    return plan->whole.first + plan->whole.n_tiles * group / plan->n_groups;
 }
 
 /* Number of groups (parts) into which the tiles of a phase are divided, in addition to the blocks
@@ -125,6 +125,22 @@ static int64_t count_parts(const plan_t *plan)
     return n < n_blocks ? n : n_blocks;
 }
 
+/* Number of rows of tiles before a row of results, at which a tile begins or the image ends. */
+static int64_t tile_row(const winograd_t *w, int64_t row)
+{
+    const int64_t of_long = winograd_count_long(w->out_height, w->tile) * w->tile;
+    const int64_t n_long = (row < of_long ? row : of_long) / w->tile;
+    return row <= of_long ? n_long : n_long + divide_up(row - of_long, w->tile - 1);
+}
+
+int64_t winograd_row_end(const winograd_t *w, int64_t row)
+{
+    const int64_t of_long = winograd_count_long(w->out_height, w->tile) * w->tile;
+    const int64_t end = row <= of_long ? round_up(row, w->tile)
+                                       : of_long + round_up(row - of_long, w->tile - 1);
+    return end < w->out_height ? end : w->out_height;
+}
+
 static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *plan)
 {
     const int64_t lanes = isa_lanes(isa), width = lanes * WINOGRAD_VECTORS;
@@ -137,6 +153,10 @@ static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *pla
     whole->long_y = winograd_count_long(w->out_height, w->tile);
     whole->long_x = winograd_count_long(w->out_width, w->tile);
     whole->n_tiles = w->n_images * whole->tiles_y * whole->tiles_x;
+    if (w->rows.last > 0) {
+        whole->first = tile_row(w, w->rows.first) * whole->tiles_x;
+        whole->n_tiles = tile_row(w, w->rows.last) * whole->tiles_x - whole->first;
+    }
     whole->n_source_blocks = (w->n_inputs + lanes - 1) / lanes;
     plan->n_weight_blocks = (w->n_outputs + width - 1) / width;
     plan->is_apart = w->n_outputs >= n_threads * OUTPUTS_APART;

@@ -116,13 +116,14 @@ static void add_row(const direct_t *d, const winograd_tile_t *tile, int row)
     const int64_t y = (begin_of(tile->y, g->long_y, w->tile) + row) * w->stride - w->top;
     const int64_t begin = begin_of(tile->x, g->long_x, w->tile);
     const int64_t plane = tile->image * g->n_source_blocks + c / KERNEL_LANES;
+    const int64_t top = plane * rows_of_x(&w->rows, w->height);
     float *sums = sums_of(d, tile, row);
     for (int64_t i = 0; i < count_columns(g, tile); i++, sums += d->stride) {
         const int64_t x = (begin + i) * w->stride - w->left;
         vector_t sum = vector_load(sums);
         for (int64_t r = y < 0 ? -y : 0; r < n_rows && y + r < w->height; r++)
             for (int64_t s = x < 0 ? -x : 0; s < n_columns && x + s < w->width; s++) {
-                const int64_t at = ((plane * w->height + y + r) * w->width + x + s) * KERNEL_LANES;
+                const int64_t at = ((top + y + r) * w->width + x + s) * KERNEL_LANES;
                 sum += load_source(w, at + lane) * d->taps[r * w->kernel + s];
             }
         vector_store(sum, sums);
@@ -137,7 +138,8 @@ static void put_row(const direct_t *d, const winograd_tile_t *tile, int row)
     const int64_t plane = tile->image * n_blocks + d->out_block;
     const int64_t y = begin_of(tile->y, g->long_y, w->tile) + row;
     const int64_t x = begin_of(tile->x, g->long_x, w->tile);
-    const int64_t at = ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES;
+    const int64_t row_at = plane * rows_of_out(&w->rows, w->out_height) + y;
+    const int64_t at = (row_at * w->out_width + x) * KERNEL_LANES;
     const float *sums = sums_of(d, tile, row);
     for (int64_t i = 0; i < count_columns(g, tile); i++)
         put(d->finish, vector_load(sums + i * d->stride), at + i * KERNEL_LANES);
@@ -186,8 +188,9 @@ KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile
     for (int64_t i = 0; i < g->n_tiles; i++, winograd_next_tile(g, &at)) {
         const int64_t y = begin_of(at.y, g->long_y, tile), x = begin_of(at.x, g->long_x, tile);
         const int64_t plane = at.image * n_blocks + out_block;
+        const int64_t row = plane * rows_of_out(&w->rows, w->out_height) + y;
         result_t result = {.stride = stride,
-                           .at = ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES,
+                           .at = (row * w->out_width + x) * KERNEL_LANES,
                            .is_long_y = at.y < g->long_y,
                            .is_long_x = at.x < g->long_x};
         result.n_rows = at_most(w->out_height - y, result.is_long_y ? tile : tile - 1);

@@ -46,6 +46,7 @@
 
 #include "kernels/axis_impl.h"
 #include "kernels/isa_impl.h"
+#include "kernels/rows_impl.h"
 
 typedef enum winograd_act {
     WINOGRAD_NONE,
@@ -80,6 +81,7 @@ typedef struct winograd {
     int64_t height, width;         /* size of x */
     int64_t out_height, out_width; /* size of out */
     int64_t top, left;             /* zero padding of x */
+    image_rows_t rows;             /* those to compute, see rows_impl.h; begins and ends of tiles */
     const void *x, *weight;
     const winograd_weight_t *plain; /* original weight; if NULL, recovered when needed */
     int split;          /* kernel size of the convolution that parities_split divided; 0: none */
@@ -102,6 +104,9 @@ bool winograd_is_for_pairs(isa_t isa);
  * winograd_scratch bytes for these sizes and at least this many threads, 64-byte aligned. */
 void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *scratch);
 size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
+
+/* The end of the tile that contains the row before `row`: the next row that may end a range. */
+int64_t winograd_row_end(const winograd_t *winograd, int64_t row);
 
 /* Describes a row-major weight [n_outputs][n_inputs][kernel][kernel], for products of f32. */
 winograd_weight_t winograd_plain_weight(int tile, int kernel, int stride, int64_t n_inputs,

@@ -121,8 +121,9 @@ KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, int n_re
     const int64_t y = begin_of(tile->y, g->long_y, n_results) * step - w->top;
     const int64_t x = begin_of(tile->x, g->long_x, n_results) * step - w->left;
     const int64_t plane = tile->image * g->n_source_blocks + source_block;
+    const int64_t row = plane * rows_of_x(&w->rows, w->height) + y;
     source_t source = {.from = w->x,
-                       .first = ((plane * w->height + y) * w->width + x) * KERNEL_LANES,
+                       .first = (row * w->width + x) * KERNEL_LANES,
                        .row = w->width * KERNEL_LANES,
                        .rows = clip(y, side, w->height),
                        .columns = clip(x, side, w->width),
