@@ -18,7 +18,7 @@ typedef struct machine_set {
 typedef struct machine_processor {
     bool is_online;
     int core;        /* number of the core's first processor */
-    int cache_level; /* of the cache farthest from the core; 0: not known */
+    int cache_level; /* level of the cache farthest from the core; 0: not known */
     int cache;       /* number of the first processor that shares this cache */
     size_t cache_bytes;
 } machine_processor_t;

@@ -44,7 +44,7 @@ static module_t *make_net(context_t *ctx, int batch, int inputs, int channels, i
 
 typedef struct watch {
     int n_events;
-    int64_t n_rows; /* of all results */
+    int64_t n_rows; /* rows of all results */
 } watch_t;
 
 static status_t note(context_t *ctx, void *user, const op_event_t *event)

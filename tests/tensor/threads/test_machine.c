@@ -135,7 +135,10 @@ static void this_machine_is_as_hwloc_says(void **state)
     hwloc_topology_t topology;
     machine_set_t allowed;
     (void)state;
-    if (!machine_read("", &machine)) skip();
+    if (!machine_read("", &machine)) {
+        skip_without("/sys of a machine with one NUMA node");
+        return;
+    }
     assert_true(machine_allowed(&allowed));
     assert_int_equal(hwloc_topology_init(&topology), 0);
     assert_int_equal(hwloc_topology_load(topology), 0);
