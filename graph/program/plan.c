@@ -335,8 +335,8 @@ status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tenso
         base = tensor_hold(tensor);
     else
         TRY(convert_to(run->ctx, tensor, source->base, CAUSE_WEIGHT, &base));
-    FINISH(tensor_over(run->ctx, source->view, base->storage, base->offset + (int64_t)source->offset,
-                       out_tensor),
+    FINISH(tensor_over(run->ctx, source->view, base->storage,
+                       base->offset + (int64_t)source->offset, out_tensor),
            tensor_drop(base));
 }
 
