@@ -78,7 +78,8 @@ status_t op_scatter_value_(context_t *ctx, tensor_t *x, int64_t dim, const tenso
                            double value, scatter_reduction_t reduction)
     TESSERA_API(op_scatter_value_);
 status_t op_slice_scatter_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *src,
-                           const tensor_t *start) TESSERA_API(op_slice_scatter_);
+                           const tensor_t *start, const tensor_t *slots)
+    TESSERA_API(op_slice_scatter_);
 status_t op_index_add_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
                        const tensor_t *src, double alpha) TESSERA_API(op_index_add_);
 status_t op_index_copy_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,

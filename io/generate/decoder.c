@@ -49,7 +49,9 @@ static status_t read_tensor(const building_t *b, const char *name, tensor_t **ou
         *out_tensor = given;
         return STATUS_OK;
     }
-    FINISH(op_cast(b->ctx, given, DTYPE_F32, out_tensor), ops_drop(b->ctx, given));
+    status_t status = op_cast(b->ctx, given, DTYPE_F32, out_tensor);
+    ops_drop(b->ctx, given);
+    return status;
 }
 
 /* Sets parameter `path` to the file's tensor prefix + path. Sizes are [rows][columns], or [columns]
@@ -70,35 +72,52 @@ static status_t set_tensor(const building_t *b, module_t *module, const char *pr
              name, (long long)(rank == 2 ? n_rows : 1), (long long)n_columns);
     TRY(make_children(b->ctx, module, path, &owner, &path));
     TRY(read_tensor(b, name, &tensor));
-    FINISH(module_set_parameter(b->ctx, owner, path, tensor), ops_drop(b->ctx, tensor));
+    status_t status = module_set_parameter(b->ctx, owner, path, tensor);
+    ops_drop(b->ctx, tensor);
+    return status;
 }
 
 static status_t set_cache(const building_t *b, module_t *layer, const char *name, int64_t length)
 {
     tensor_t *cache = NULL;
     TRY(tensor_zeros(b->ctx, b->shape->cache_dtype,
-                     SHAPE(b->shape->n_kv_heads, b->shape->capacity, length), &cache));
-    FINISH(module_set_buffer(b->ctx, layer, name, cache), ops_drop(b->ctx, cache));
+                     SHAPE(b->shape->n_slots, b->shape->n_kv_heads,
+                           b->shape->capacity + b->shape->n_spare, length),
+                     &cache));
+    status_t status = module_set_buffer(b->ctx, layer, name, cache);
+    ops_drop(b->ctx, cache);
+    return status;
 }
 
 /* ---- layers ---- */
 
-static status_t set_attention(const building_t *b, module_t *layer, const char *prefix)
+static status_t set_projections(const building_t *b, module_t *layer, const char *prefix)
 {
     const decoder_shape_t *s = b->shape;
     const int64_t q = s->n_heads * s->key_length, k = s->n_kv_heads * s->key_length;
-    const int64_t v = s->n_kv_heads * s->value_length, mixed = s->n_heads * s->value_length;
-    TRY(set_tensor(b, layer, prefix, "attn_norm.weight", 0, s->width, false));
+    const int64_t v = s->n_kv_heads * s->value_length;
+    if (s->is_fused)
+        return set_tensor(b, layer, prefix, "attn_qkv.weight", q + k + v, s->width, false);
     TRY(set_tensor(b, layer, prefix, "attn_q.weight", q, s->width, false));
     TRY(set_tensor(b, layer, prefix, "attn_k.weight", k, s->width, false));
     TRY(set_tensor(b, layer, prefix, "attn_v.weight", v, s->width, false));
-    TRY(set_tensor(b, layer, prefix, "attn_output.weight", s->width, mixed, false));
     TRY(set_tensor(b, layer, prefix, "attn_q.bias", 0, q, true));
     TRY(set_tensor(b, layer, prefix, "attn_k.bias", 0, k, true));
-    TRY(set_tensor(b, layer, prefix, "attn_v.bias", 0, v, true));
+    return set_tensor(b, layer, prefix, "attn_v.bias", 0, v, true);
+}
+
+static status_t set_attention(const building_t *b, module_t *layer, const char *prefix)
+{
+    const decoder_shape_t *s = b->shape;
+    const int64_t mixed = s->n_heads * s->value_length;
+    TRY(set_tensor(b, layer, prefix, "attn_norm.weight", 0, s->width, false));
+    TRY(set_projections(b, layer, prefix));
+    TRY(set_tensor(b, layer, prefix, "attn_output.weight", s->width, mixed, false));
     TRY(set_tensor(b, layer, prefix, "attn_output.bias", 0, s->width, true));
     TRY(set_tensor(b, layer, prefix, "attn_q_norm.weight", 0, s->key_length, true));
     TRY(set_tensor(b, layer, prefix, "attn_k_norm.weight", 0, s->key_length, true));
+    if (s->is_gemma)
+        TRY(set_tensor(b, layer, prefix, "post_attention_norm.weight", 0, s->width, false));
     TRY(set_cache(b, layer, "cache_k", s->key_length));
     return set_cache(b, layer, "cache_v", s->value_length);
 }
@@ -106,12 +125,16 @@ static status_t set_attention(const building_t *b, module_t *layer, const char *
 static status_t set_feed_forward(const building_t *b, module_t *layer, const char *prefix)
 {
     const decoder_shape_t *s = b->shape;
+    const int64_t n_up = s->is_fused ? 2 * s->n_hidden : s->n_hidden;
     TRY(set_tensor(b, layer, prefix, "ffn_norm.weight", 0, s->width, false));
-    TRY(set_tensor(b, layer, prefix, "ffn_gate.weight", s->n_hidden, s->width, false));
-    TRY(set_tensor(b, layer, prefix, "ffn_up.weight", s->n_hidden, s->width, false));
+    if (!s->is_fused) {
+        TRY(set_tensor(b, layer, prefix, "ffn_gate.weight", n_up, s->width, false));
+        TRY(set_tensor(b, layer, prefix, "ffn_gate.bias", 0, n_up, true));
+    }
+    TRY(set_tensor(b, layer, prefix, "ffn_up.weight", n_up, s->width, false));
     TRY(set_tensor(b, layer, prefix, "ffn_down.weight", s->width, s->n_hidden, false));
-    TRY(set_tensor(b, layer, prefix, "ffn_gate.bias", 0, s->n_hidden, true));
-    TRY(set_tensor(b, layer, prefix, "ffn_up.bias", 0, s->n_hidden, true));
+    TRY(set_tensor(b, layer, prefix, "ffn_up.bias", 0, n_up, true));
+    if (s->is_gemma) TRY(set_tensor(b, layer, prefix, "post_ffw_norm.weight", 0, s->width, false));
     return set_tensor(b, layer, prefix, "ffn_down.bias", 0, s->width, true);
 }
 
@@ -123,10 +146,16 @@ static status_t fill_layer(const building_t *b, module_t *layer, int index)
     TRY(layer_set_int(b->ctx, layer, "heads", s->n_heads));
     TRY(layer_set_int(b->ctx, layer, "kv_heads", s->n_kv_heads));
     TRY(layer_set_int(b->ctx, layer, "interleaved", s->is_interleaved));
+    const bool has_window = s->window > 0 && index % s->n_pattern < s->n_pattern - 1;
+    TRY(layer_set_int(b->ctx, layer, "key_length", s->key_length));
+    TRY(layer_set_int(b->ctx, layer, "window", has_window ? s->window : 0));
+    TRY(layer_set_int(b->ctx, layer, "gelu", s->is_gemma));
+    TRY(layer_set_float(b->ctx, layer, "scale", s->scale));
+    TRY(layer_set_float(b->ctx, layer, "softcap", s->softcap));
     TRY(layer_set_float(b->ctx, layer, "epsilon", s->epsilon));
     TRY(set_attention(b, layer, prefix));
     TRY(set_feed_forward(b, layer, prefix));
-    return decoder_set_layer_forward(b->ctx, layer);
+    return decoder_set_layer_methods(b->ctx, layer);
 }
 
 static status_t add_layer(const building_t *b, module_t *layers, int index)
@@ -141,60 +170,6 @@ static status_t add_layer(const building_t *b, module_t *layers, int index)
     return status;
 }
 
-/* ---- tables of angles ---- */
-
-/* Reads the divisors of the frequencies if the file contains them (Llama 3), else sets NULL. */
-static status_t read_factors(const building_t *b, tensor_t **out_factors, const float **out_data)
-{
-    const int64_t n = b->shape->rotary_length / 2;
-    const gguf_info_t *info = gguf_find(b->file, "rope_freqs.weight");
-    const void *data = NULL;
-    *out_data = NULL;
-    if (info == NULL) return STATUS_OK;
-    if (info->rank != 1 || info->sizes[0] != n || info->dtype != DTYPE_F32)
-        FAIL(b->ctx, STATUS_CORRUPT, "%s: rope_freqs.weight is not f32[%lld]", gguf_path(b->file),
-             (long long)n);
-    TRY(gguf_tensor(b->ctx, b->file, info->name, out_factors));
-    status_t status = tensor_data(b->ctx, *out_factors, &data);
-    *out_data = data;
-    return status;
-}
-
-static status_t set_table(const building_t *b, module_t *rope, const char *name,
-                          const float *factors, double (*function)(double))
-{
-    const decoder_shape_t *s = b->shape;
-    const int64_t n = s->rotary_length / 2;
-    tensor_t *table = NULL;
-    void *data = NULL;
-    TRY(tensor_zeros(b->ctx, DTYPE_F32, SHAPE(s->capacity, n), &table));
-    status_t status = tensor_data_mutable(b->ctx, table, &data);
-    for (int64_t i = 0; i < n && status == STATUS_OK; i++) {
-        double frequency = pow(s->base, -2.0 * (double)i / (double)s->rotary_length) / s->scaling;
-        if (factors != NULL) frequency /= (double)factors[i];
-        for (int64_t p = 0; p < s->capacity; p++)
-            ((float *)data)[p * n + i] = (float)function((double)p * frequency);
-    }
-    if (status == STATUS_OK) status = module_set_buffer(b->ctx, rope, name, table);
-    ops_drop(b->ctx, table);
-    return status;
-}
-
-static status_t set_tables(const building_t *b, module_t *model)
-{
-    tensor_t *tensor = NULL;
-    const float *factors = NULL;
-    module_t *rope = NULL;
-    TRY(module_create(b->ctx, "Angles", &rope));
-    status_t status = read_factors(b, &tensor, &factors);
-    if (status == STATUS_OK) status = set_table(b, rope, "cos", factors, cos);
-    if (status == STATUS_OK) status = set_table(b, rope, "sin", factors, sin);
-    if (status == STATUS_OK) status = module_set_child(b->ctx, model, "rope", rope);
-    ops_drop(b->ctx, tensor);
-    module_release(rope);
-    return status;
-}
-
 /* ---- the model ---- */
 
 static status_t fill_model(const building_t *b, module_t *model)
@@ -203,6 +178,9 @@ static status_t fill_model(const building_t *b, module_t *model)
     module_t *layers = NULL;
     TRY(layer_set_int(b->ctx, model, "layers", s->n_layers));
     TRY(layer_set_float(b->ctx, model, "epsilon", s->epsilon));
+    TRY(layer_set_float(b->ctx, model, "embedding_scale",
+                        s->is_gemma ? sqrt((double)s->width) : 1.0));
+    TRY(layer_set_float(b->ctx, model, "logit_cap", s->logit_cap));
     TRY(set_tensor(b, model, "", "token_embd.weight", s->n_vocabulary, s->width, false));
     TRY(set_tensor(b, model, "", "output_norm.weight", 0, s->width, false));
     TRY(set_tensor(b, model, "", "output.weight", s->n_vocabulary, s->width, true));
@@ -211,8 +189,8 @@ static status_t fill_model(const building_t *b, module_t *model)
     for (int i = 0; i < s->n_layers && status == STATUS_OK; i++) status = add_layer(b, layers, i);
     module_release(layers);
     /* The layers' tensors have confirmed the lengths of heads. */
-    if (status == STATUS_OK) status = set_tables(b, model);
-    if (status == STATUS_OK) status = decoder_set_forward(b->ctx, model);
+    if (status == STATUS_OK) status = decoder_set_angles(b->ctx, b->file, s, model);
+    if (status == STATUS_OK) status = decoder_set_methods(b->ctx, model);
     return status;
 }
 
@@ -228,5 +206,9 @@ status_t decoder_create(context_t *ctx, const gguf_t *file, const decoder_option
     const building_t b = {ctx, file, &shape};
     TRY(module_create(ctx, "Decoder", &model));
     status_t status = fill_model(&b, model);
-    GIVE(status, out_module, model, module_release(model));
+    if (status == STATUS_OK)
+        *out_module = model;
+    else
+        module_release(model);
+    return status;
 }

@@ -4,7 +4,8 @@
  *   generator_feed(ctx, generator, n, tokens);       the prompt
  *   for (...) generator_step(ctx, generator, &token); the next token, chosen and remembered
  *
- * A generator has one sequence. It is used by one thread at a time. */
+ * A generator has one sequence. generator_add makes more generators over the same model, whose
+ * sequences can step together. They are used by one thread at a time. */
 #ifndef TESSERA_IO_GENERATE_GENERATOR_H
 #define TESSERA_IO_GENERATE_GENERATOR_H
 
@@ -27,6 +28,7 @@ typedef struct sampling {
 typedef struct generator_options {
     int64_t capacity;    /* tokens of a sequence; 0: the model's context, at most 4096 */
     dtype_t cache_dtype; /* DTYPE_NONE: f32; DTYPE_BF16 */
+    int n_sequences;     /* most generators over this model at a time, up to 256; 0: 1 */
     sampling_t sampling;
 } generator_options_t;
 
@@ -39,6 +41,7 @@ typedef struct generator_options {
  * range. */
 status_t generator_create(context_t *ctx, const char *path, const generator_options_t *options,
                           generator_t **out_generator) TESSERA_API(generator_create);
+/* The model remains until its last generator is destroyed. */
 void generator_destroy(generator_t *generator) TESSERA_API(generator_destroy);
 
 /* Appends tokens to the sequence.
@@ -56,6 +59,28 @@ status_t generator_step(context_t *ctx, generator_t *generator, int64_t *out_tok
  * again. */
 status_t generator_reset(context_t *ctx, generator_t *generator, const sampling_t *sampling)
     TESSERA_API(generator_reset);
+
+/* ---- several sequences ---- */
+
+/* Makes a generator with an empty sequence of its own over the same model. The new one may outlive
+ * the other.
+ *
+ * sampling  NULL: as for `generator`
+ *
+ * INVALID_ARGUMENT  there are n_sequences generators already; a number in sampling is out of range
+ */
+status_t generator_add(context_t *ctx, const generator_t *generator, const sampling_t *sampling,
+                       generator_t **out_generator) TESSERA_API(generator_add);
+
+/* generator_step for n generators over one model. Their tokens are those that single steps choose,
+ * but up to 16 sequences read the weights together. Sequences may join and leave between steps.
+ *
+ * out_tokens  [n]
+ *
+ * INVALID_ARGUMENT  n < 1; as generator_step for one of them; a generator is given twice, or is
+ * over another model. Then no sequence changes. */
+status_t generator_step_all(context_t *ctx, int n, generator_t *const *generators,
+                            int64_t *out_tokens) TESSERA_API(generator_step_all);
 
 /* ---- text ---- */
 

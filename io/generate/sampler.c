@@ -62,12 +62,31 @@ static void penalise(double penalty, int64_t n, const int64_t *tokens, candidate
     }
 }
 
-static int64_t find_largest(int64_t n, const candidate_t *candidates)
+/* Writes the logits, of which `recent` ones are penalised, as candidates. */
+static void fill(const sampling_t *sampling, int64_t n, const float *logits, int64_t n_recent,
+                 const int64_t *recent, candidate_t *candidates)
+{
+    for (int64_t i = 0; i < n; i++) candidates[i] = (candidate_t){logits[i], (int32_t)i};
+    if (sampling->repeat_penalty > 0.0)
+        penalise(sampling->repeat_penalty, n_recent, recent, candidates);
+}
+
+static int64_t find_largest_candidate(int64_t n, const candidate_t *candidates)
 {
     int64_t largest = 0;
     for (int64_t i = 1; i < n; i++)
         if (precedes(&candidates[i], &candidates[largest])) largest = i;
     return candidates[largest].token;
+}
+
+/* The same without candidates, for most calls. */
+static int64_t find_largest(int64_t n, const float *logits)
+{
+    int64_t largest = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (logits[i] > logits[largest] || (isnan(logits[largest]) && !isnan(logits[i])))
+            largest = i;
+    return largest;
 }
 
 /* Pops the candidates that may be chosen. They are then at the end of the heap, in reverse order.
@@ -95,10 +114,10 @@ static int64_t take(const sampling_t *s, candidate_t *heap, int64_t n)
 int64_t sampler_choose(const sampling_t *sampling, int64_t n, const float *logits, int64_t n_recent,
                        const int64_t *recent, candidate_t *candidates, double uniform)
 {
-    for (int64_t i = 0; i < n; i++) candidates[i] = (candidate_t){logits[i], (int32_t)i};
-    if (sampling->repeat_penalty > 0.0)
-        penalise(sampling->repeat_penalty, n_recent, recent, candidates);
-    if (sampling->temperature == 0.0) return find_largest(n, candidates);
+    const bool is_greedy = sampling->temperature == 0.0;
+    if (is_greedy && sampling->repeat_penalty == 0.0) return find_largest(n, logits);
+    fill(sampling, n, logits, n_recent, recent, candidates);
+    if (is_greedy) return find_largest_candidate(n, candidates);
     for (int64_t i = n / 2 - 1; i >= 0; i--) sink(candidates, n, i);
     const double largest = (double)candidates[0].logit;
     const int64_t n_taken = take(sampling, candidates, n);

@@ -18,23 +18,23 @@ static const attr_field_t fields[] = {
     FIELD_FLOAT(attention_attrs_t, scale, 0), FIELD_INT(attention_attrs_t, window, 0),
     FIELD_FLOAT(attention_attrs_t, softcap, 0)};
 
-static const operand_t operands[] = {{"query", ROLE_ACTIVATION, false, false},
-                                     {"key", ROLE_ACTIVATION, false, false},
-                                     {"value", ROLE_ACTIVATION, false, false},
-                                     {"attn_mask", ROLE_STATE, true, false},
-                                     {"lengths", ROLE_STATE, false, false}};
-enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK, LENGTHS };
+static const operand_t operands[] = {
+    {"query", ROLE_ACTIVATION, false, false}, {"key", ROLE_ACTIVATION, false, false},
+    {"value", ROLE_ACTIVATION, false, false}, {"attn_mask", ROLE_STATE, true, false},
+    {"lengths", ROLE_STATE, false, false},    {"slots", ROLE_STATE, true, false}};
+enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK, LENGTHS, SLOTS };
 
 /* ---- inference ---- */
 
 /* True if `other` has query's batch dimensions. With enable_gqa, its last one may also divide
- * query's. */
-static bool is_batch_of(context_t *ctx, const attention_attrs_t *attrs, const tensor_info_t *query,
-                        const tensor_info_t *other)
+ * query's. With slots, the first one may have any size. */
+static bool is_batch_of(context_t *ctx, const op_call_t *call, const tensor_info_t *other)
 {
+    const attention_attrs_t *attrs = call->attrs;
+    const tensor_info_t *query = call->in[QUERY];
     const int n = query->rank - 2;
     if (other->rank != query->rank) return false;
-    for (int d = 0; d < n; d++) {
+    for (int d = call_has(call, SLOTS) ? 1 : 0; d < n; d++) {
         const bool is_head = d == n - 1 && attrs->enable_gqa;
         if (sym_equal(ctx, query->sizes[d], other->sizes[d])) continue;
         if (!is_head || sym_equal(ctx, other->sizes[d], 0) ||
@@ -63,6 +63,15 @@ static status_t check_cache(context_t *ctx, const op_call_t *call)
             "%s: lengths is %s, query is %s, s64 is needed: one, or one for each index of "
             "dimension 0",
             op, info_brief(lengths), info_brief(query));
+    if (!call_has(call, SLOTS)) return STATUS_OK;
+    const tensor_info_t *slots = call->in[SLOTS];
+    REQUIRE(
+        ctx,
+        slots->dtype == DTYPE_S64 && slots->rank == 1 && query->rank > 3 &&
+            sym_equal(ctx, slots->sizes[0], query->sizes[0]),
+        "%s: slots is %s, query is %s, s64 is needed: one for each index of dimension 0 of 4 or "
+        "more",
+        op, info_brief(slots), info_brief(query));
     return STATUS_OK;
 }
 
@@ -83,9 +92,7 @@ static status_t attention_infer(context_t *ctx, const op_call_t *call, int *out_
     REQUIRE(ctx, rank >= 2 && dtype_is_floating(query->dtype),
             "%s: query is %s, a floating type of rank 2 or more is needed", op, info_brief(query));
     for (int i = KEY; i <= VALUE; i++)
-        REQUIRE(ctx,
-                goes_with(call, call->in[i]->dtype) &&
-                    is_batch_of(ctx, call->attrs, query, call->in[i]),
+        REQUIRE(ctx, goes_with(call, call->in[i]->dtype) && is_batch_of(ctx, call, call->in[i]),
                 "%s: %s is %s, its dtype and batch dimensions have to go with query %s", op,
                 operands[i].name, info_brief(call->in[i]), info_brief(query));
     REQUIRE(ctx,
@@ -164,6 +171,7 @@ static double attention_spec(const spec_call_t *call, int output, const int64_t 
     const int rank = query->rank;
     int64_t at[TENSOR_MAX_RANK];
     memcpy(at, index, (size_t)rank * sizeof *at);
+    if (spec_has(call, SLOTS)) at[0] = (int64_t)spec_at(call, SLOTS, index);
     if (rank > 2) at[rank - 3] /= query->sizes[rank - 3] / key->sizes[rank - 3];
     double largest = -INFINITY, weights = 0.0, sum = 0.0;
     for (int64_t s = 0; s < key->sizes[rank - 2]; s++) {
@@ -186,7 +194,7 @@ static double attention_spec(const spec_call_t *call, int output, const int64_t 
 status_t attention_accept(const op_call_t *call, prepared_t *prepared)
 {
     for (int i = QUERY; i <= VALUE; i++) TRY(accept_rows(call, prepared, i));
-    accept_contiguous(call, prepared, MASK, LENGTHS);
+    accept_contiguous(call, prepared, MASK, SLOTS);
     const int rank = call->out[0].rank;
     format_t format = accept_order(&prepared->in[QUERY]);
     if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG)
@@ -201,9 +209,15 @@ static int64_t load_length(const attention_problem_t *p, int64_t n)
     return lengths[p->prepared->in[LENGTHS].rank == 0 ? 0 : n];
 }
 
+/* An operand that may be missing. */
+static const void *find_operand(const attention_problem_t *p, int operand)
+{
+    return p->prepared->n_in > operand ? p->in[operand] : NULL;
+}
+
 static bool has_lengths(const attention_problem_t *p)
 {
-    return p->prepared->n_in > LENGTHS && p->in[LENGTHS] != NULL;
+    return find_operand(p, LENGTHS) != NULL;
 }
 
 status_t attention_describe(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -223,18 +237,18 @@ status_t attention_describe(context_t *ctx, const prepared_t *prepared, void *co
         REQUIRE(ctx, load_length(p, n) >= 0 && load_length(p, n) <= p->n_keys,
                 "%s: length %lld, a cache of %lld rows is given", prepared->op->name,
                 (long long)load_length(p, n), (long long)p->n_keys);
+    const int64_t *slots = find_operand(p, SLOTS), n_slots = prepared->in[KEY].sizes[0];
+    for (int64_t n = 0; slots != NULL && n < query->sizes[0]; n++)
+        REQUIRE(ctx, slots[n] >= 0 && slots[n] < n_slots, "%s: slot %lld, the caches have %lld",
+                prepared->op->name, (long long)slots[n], (long long)n_slots);
     return STATUS_OK;
 }
 
-static bool has_mask(const attention_problem_t *p)
-{
-    return p->prepared->n_in > MASK && p->in[MASK] != NULL;
-}
-
-/* Offset of query head `number` in a tensor, in elements. Query heads may share a head of the
- * tensor: dimensions of size 1 are repeated, and with enable_gqa heads, too. */
-static int64_t find_head(const attention_problem_t *p, const tensor_info_t *info, int64_t number,
-                         int64_t *out_row, int64_t *out_step)
+/* Offset of query head `number` in a tensor, in elements. slots NULL: dimension 0 is query's. Query
+ * heads may share a head of the tensor: dimensions of size 1 are repeated, and with enable_gqa
+ * heads, too. */
+static int64_t find_head(const attention_problem_t *p, const tensor_info_t *info,
+                         const int64_t *slots, int64_t number, int64_t *out_row, int64_t *out_step)
 {
     const tensor_info_t *query = &p->prepared->in[QUERY];
     const int rank = query->rank, missing = rank - info->rank;
@@ -244,7 +258,10 @@ static int64_t find_head(const attention_problem_t *p, const tensor_info_t *info
         int64_t index = number % query->sizes[d];
         number /= query->sizes[d];
         if (d < missing) continue;
-        at += index * info->sizes[d - missing] / query->sizes[d] * strides[d - missing];
+        if (d == 0 && slots != NULL)
+            at += slots[index] * strides[0];
+        else
+            at += index * info->sizes[d - missing] / query->sizes[d] * strides[d - missing];
     }
     const int row = info->rank - 2, step = info->rank - 1;
     *out_row = row >= 0 && info->sizes[row] > 1 ? strides[row] : 0;
@@ -264,13 +281,14 @@ attention_head_t attention_find_head(const attention_problem_t *p, int64_t numbe
         head.first = head.n_keys - p->n_queries;
     }
     for (int i = QUERY; i <= MASK; i++) {
-        if (i == MASK && !has_mask(p)) break;
+        if (i == MASK && find_operand(p, MASK) == NULL) break;
         const tensor_info_t *info = &prepared->in[i];
-        int64_t at = find_head(p, info, number, &head.row[i], &step);
+        const int64_t *slots = i == KEY || i == VALUE ? find_operand(p, SLOTS) : NULL;
+        int64_t at = find_head(p, info, slots, number, &head.row[i], &step);
         head.in[i] = (const char *)p->in[i] + at * (int64_t)dtype_size(info->dtype);
         if (i == MASK) head.mask_step = step;
     }
-    int64_t at = find_head(p, &prepared->out[0], number, &head.out_row, &step);
+    int64_t at = find_head(p, &prepared->out[0], NULL, number, &head.out_row, &step);
     head.out = (char *)p->out[0] + at * (int64_t)dtype_size(prepared->out[0].dtype);
     return head;
 }
@@ -658,9 +676,9 @@ status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, 
 
 status_t op_cached_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
                              const tensor_t *value, const tensor_t *attn_mask,
-                             const tensor_t *lengths, const attention_attrs_t *attrs,
-                             tensor_t **out)
+                             const tensor_t *lengths, const tensor_t *slots,
+                             const attention_attrs_t *attrs, tensor_t **out)
 {
-    const tensor_t *in[] = {query, key, value, attn_mask, lengths};
-    return dispatch_run(ctx, &op_def_cached_attention, attrs, 5, in, NULL, out);
+    const tensor_t *in[] = {query, key, value, attn_mask, lengths, slots};
+    return dispatch_run(ctx, &op_def_cached_attention, attrs, 6, in, NULL, out);
 }

@@ -42,13 +42,16 @@ status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, 
  * key, value  as above; f32 queries also read bf16 caches
  * attn_mask   as above
  * lengths     s64, [] or, for queries of rank 3 or more, [N]: one for each index of dimension 0
+ * slots       s64 [N], for queries of rank 4 or more: index n of dimension 0 of query uses index
+ *             slots[n] of key and value, whose dimension 0 may have any size. NULL: 0, 1 ..
  *
- * INVALID_ARGUMENT  a length is negative or above S
+ * INVALID_ARGUMENT  a length is negative or above S; the caches do not have a slot
  * It has no gradient. */
 status_t op_cached_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
                              const tensor_t *value, const tensor_t *attn_mask,
-                             const tensor_t *lengths, const attention_attrs_t *attrs,
-                             tensor_t **out) TESSERA_API(op_cached_attention);
+                             const tensor_t *lengths, const tensor_t *slots,
+                             const attention_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_cached_attention);
 
 /* Rotary position embedding. Rotates n pairs of elements in each row of x; later elements stay.
  *

@@ -6,9 +6,10 @@
 #include "ops/attention/attention.h"
 #include "ops/gradient_impl.h"
 
-/* Operand index of query; key, value, the mask and lengths follow. */
+/* Operand index of query; key, value, the mask, lengths and slots follow. */
 #define ATTENTION_QUERY 0
-#define ATTENTION_OPERANDS 5
+#define ATTENTION_OPERANDS 6
+#define ATTENTION_TENSORS 4 /* query, key, value, mask */
 
 /* The attribute `scale`, or its default 1 / sqrt(n) for queries and keys of n elements. */
 double attention_scale(const attention_attrs_t *attrs, int64_t n);
@@ -18,11 +19,11 @@ extern const gradient_t attention_gradient;
 /* Operands and result of one head: query [L][E], key [S][E], value [S][V], mask [L][S] and out
  * [L][V]. */
 typedef struct attention_head {
-    const char *in[ATTENTION_OPERANDS - 1]; /* NULL: no mask */
+    const char *in[ATTENTION_TENSORS]; /* NULL: no mask */
     char *out;
-    int64_t row[ATTENTION_OPERANDS - 1], out_row; /* strides of rows, in elements */
-    int64_t mask_step;                            /* stride between elements of a mask row */
-    int64_t n_keys;                               /* valid keys */
+    int64_t row[ATTENTION_TENSORS], out_row; /* strides of rows, in elements */
+    int64_t mask_step;                       /* stride between elements of a mask row */
+    int64_t n_keys;                          /* valid keys */
     int64_t first; /* with is_causal, the first query attends to keys 0 to `first` */
 } attention_head_t;
 

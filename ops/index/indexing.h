@@ -89,17 +89,23 @@ status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
  *
  *   out[..][start + i][..] = src[..][i][..], all other elements are those of x
  *
+ * With slots, out[slots[n]] gets the slice of src[n], at start[n].
+ *
  * The start is read when the operator runs, so a graph for adding rows to a cache serves every
  * position. op_slice_scatter_ writes only the slice.
  *
  * x      any dtype, rank 1 or more
  * src    x's sizes, but dim may be shorter; x's dtype, or cast to it if both are floating
- * start  s32 or s64, [] or, if dim is not 0, [N]: one for each index of dimension 0
+ * start  s32 or s64, [] or, if dim is not 0, [N]: one for each index of dimension 0 of src
+ * slots  s64 [N], all different, if dim is not 0; x may then have another dimension 0. NULL: 0, 1
+ * ..
  *
- * INVALID_ARGUMENT  a start is negative, or the slice ends after x. Then nothing is written.
+ * INVALID_ARGUMENT  a start is negative, or the slice ends after x; x does not have a slot, or it
+ *                   is given twice. Then nothing is written.
  * It has no gradient. */
 status_t op_slice_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *src,
-                          const tensor_t *start, tensor_t **out) TESSERA_API(op_slice_scatter);
+                          const tensor_t *start, const tensor_t *slots, tensor_t **out)
+    TESSERA_API(op_slice_scatter);
 
 /* ---- writing slices; index is [n] or []. These call scatter, which a trace records ----
  *

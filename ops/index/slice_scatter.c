@@ -17,8 +17,9 @@ static const attr_field_t fields[] = {FIELD_INT(slice_scatter_attrs_t, dim, 0)};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"src", ROLE_ACTIVATION, false, false},
-                                     {"start", ROLE_STATE, false, false}};
-enum { X, SRC, START };
+                                     {"start", ROLE_STATE, false, false},
+                                     {"slots", ROLE_STATE, true, false}};
+enum { X, SRC, START, SLOTS };
 
 static int find_dim(const void *attrs, int rank)
 {
@@ -27,11 +28,34 @@ static int find_dim(const void *attrs, int rank)
 
 /* ---- inference ---- */
 
+/* start is one number, or has one for each index of dimension 0 of src; so has slots. */
+static status_t check_starts_info(context_t *ctx, const op_call_t *call, int dim)
+{
+    const tensor_info_t *src = call->in[SRC], *start = call->in[START];
+    const bool is_each = start->rank == 1 && dim > 0 &&
+                         sym_equal(ctx, start->sizes[0], src->sizes[0]);
+    REQUIRE(ctx,
+            (start->dtype == DTYPE_S32 || start->dtype == DTYPE_S64) &&
+                (start->rank == 0 || is_each),
+            "slice_scatter: start is %s, x is %s, s32 or s64 is needed: one, or one for each index "
+            "of dimension 0",
+            info_brief(start), info_brief(call->in[X]));
+    if (!call_has(call, SLOTS)) return STATUS_OK;
+    const tensor_info_t *slots = call->in[SLOTS];
+    REQUIRE(ctx,
+            dim > 0 && slots->dtype == DTYPE_S64 && slots->rank == 1 &&
+                sym_equal(ctx, slots->sizes[0], src->sizes[0]),
+            "slice_scatter: slots is %s, src is %s, s64 is needed: one for each index of dimension "
+            "0, which is not the dimension of the slice",
+            info_brief(slots), info_brief(src));
+    return STATUS_OK;
+}
+
 static status_t slice_scatter_infer(context_t *ctx, const op_call_t *call, int *out_n,
                                     tensor_info_t *out)
 {
     (void)out_n;
-    const tensor_info_t *x = call->in[X], *src = call->in[SRC], *start = call->in[START];
+    const tensor_info_t *x = call->in[X], *src = call->in[SRC];
     const int64_t wanted = ((const slice_scatter_attrs_t *)call->attrs)->dim;
     int dim = 0;
     REQUIRE(ctx, x->rank > 0 && shape_dim(x->rank, wanted, &dim),
@@ -39,7 +63,8 @@ static status_t slice_scatter_infer(context_t *ctx, const op_call_t *call, int *
     bool fits = src->rank == x->rank;
     for (int d = 0; d < x->rank && fits; d++)
         fits = d == dim ? sym_at_most(ctx, src->sizes[d], x->sizes[d])
-                        : sym_equal(ctx, src->sizes[d], x->sizes[d]);
+                        : sym_equal(ctx, src->sizes[d], x->sizes[d]) ||
+                              (d == 0 && call_has(call, SLOTS));
     REQUIRE(ctx, fits, "slice_scatter: src is %s, x is %s, only dimension %d may be shorter",
             info_brief(src), info_brief(x), dim);
     REQUIRE(ctx,
@@ -47,13 +72,7 @@ static status_t slice_scatter_infer(context_t *ctx, const op_call_t *call, int *
                 (dtype_is_floating(src->dtype) && dtype_is_floating(x->dtype)),
             "slice_scatter: src is %s, x is %s, the same or floating dtypes are needed",
             info_brief(src), info_brief(x));
-    const bool is_one = start->rank == 0;
-    const bool is_each = start->rank == 1 && dim > 0 &&
-                         sym_equal(ctx, start->sizes[0], x->sizes[0]);
-    REQUIRE(ctx, (start->dtype == DTYPE_S32 || start->dtype == DTYPE_S64) && (is_one || is_each),
-            "slice_scatter: start is %s, x is %s, s32 or s64 is needed: one, or one for each index "
-            "of dimension 0",
-            info_brief(start), info_brief(x));
+    TRY(check_starts_info(ctx, call, dim));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
     return STATUS_OK;
 }
@@ -67,7 +86,12 @@ static double slice_scatter_spec(const spec_call_t *call, int output, const int6
     const int dim = find_dim(call->attrs, src->rank);
     int64_t at[TENSOR_MAX_RANK];
     memcpy(at, index, (size_t)src->rank * sizeof *at);
-    at[dim] -= (int64_t)spec_at(call, START, index); /* rank 0 reads no index, rank 1 the first */
+    if (spec_has(call, SLOTS)) {
+        for (at[0] = 0; at[0] < src->sizes[0]; at[0]++)
+            if ((int64_t)spec_at(call, SLOTS, at) == index[0]) break;
+        if (at[0] == src->sizes[0]) return spec_at(call, X, index);
+    }
+    at[dim] -= (int64_t)spec_at(call, START, at); /* rank 0 reads no index, rank 1 the first */
     if (at[dim] < 0 || at[dim] >= src->sizes[dim]) return spec_at(call, X, index);
     return spec_at(call, SRC, at);
 }
@@ -79,7 +103,7 @@ static status_t slice_scatter_prepare(context_t *ctx, const op_call_t *call, pre
     (void)ctx;
     TRY(accept_plain(call, prepared, X));
     TRY(accept_rows(call, prepared, SRC));
-    accept_contiguous(call, prepared, START, START);
+    accept_contiguous(call, prepared, START, SLOTS);
     prepared->overwrites = 1;
     return accept_out_plain(call, prepared, 0);
 }
@@ -89,6 +113,27 @@ static int64_t load_start(const prepared_t *prepared, const void *starts, int64_
     const bool is_long = prepared->in[START].dtype == DTYPE_S64;
     if (prepared->in[START].rank == 0) n = 0;
     return is_long ? ((const int64_t *)starts)[n] : ((const int32_t *)starts)[n];
+}
+
+/* The slots, or NULL if index n of src belongs to index n of x. */
+static const int64_t *find_slots(const prepared_t *prepared, void *const *in)
+{
+    return prepared->n_in > SLOTS ? in[SLOTS] : NULL;
+}
+
+/* Slots are different, so that threads write different rows. */
+static status_t check_slots(context_t *ctx, const prepared_t *prepared, const int64_t *slots)
+{
+    const int64_t n_slots = prepared->in[X].sizes[0];
+    for (int64_t n = 0; slots != NULL && n < prepared->in[SRC].sizes[0]; n++) {
+        REQUIRE(ctx, slots[n] >= 0 && slots[n] < n_slots,
+                "slice_scatter: slot %lld, x is %s and has %lld", (long long)slots[n],
+                info_brief(&prepared->in[X]), (long long)n_slots);
+        for (int64_t i = 0; i < n; i++)
+            REQUIRE(ctx, slots[i] != slots[n], "slice_scatter: slot %lld is given twice",
+                    (long long)slots[n]);
+    }
+    return STATUS_OK;
 }
 
 static status_t check_starts(context_t *ctx, const prepared_t *prepared, const void *starts)
@@ -108,6 +153,7 @@ typedef struct rows {
     const prepared_t *prepared;
     const char *src;
     const void *starts;
+    const int64_t *slots;
     char *out;
 } rows_t;
 
@@ -125,7 +171,7 @@ static void copy_rows(void *user, int64_t first, int64_t last)
             n = rest % src->sizes[d];
             rest /= src->sizes[d];
             from += n * strides[d];
-            to += n * to_strides[d];
+            to += (d == 0 && rows->slots != NULL ? rows->slots[n] : n) * to_strides[d];
         }
         to += load_start(rows->prepared, rows->starts, n) * to_strides[dim];
         dtype_cast(src->sizes[rank - 1], src->dtype,
@@ -140,9 +186,11 @@ static status_t slice_scatter_run(context_t *ctx, const prepared_t *prepared, vo
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X], *src = &prepared->in[SRC];
     const int64_t n = info_numel(src), length = src->sizes[src->rank - 1];
+    const int64_t *slots = find_slots(prepared, in);
     TRY(check_starts(ctx, prepared, in[START]));
+    TRY(check_slots(ctx, prepared, slots));
     if (out[0] != in[X] && info_bytes(x) > 0) memcpy(out[0], in[X], info_bytes(x));
-    rows_t rows = {prepared, in[SRC], in[START], out[0]};
+    rows_t rows = {prepared, in[SRC], in[START], slots, out[0]};
     threads_share(threads_for(ctx, n), length > 0 ? n / length : 0, copy_rows, &rows);
     return STATUS_OK;
 }
@@ -160,16 +208,17 @@ const opdef_t op_def_slice_scatter = {
 /* ---- public ---- */
 
 status_t op_slice_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *src,
-                          const tensor_t *start, tensor_t **out)
+                          const tensor_t *start, const tensor_t *slots, tensor_t **out)
 {
-    return dispatch_run(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, 3,
-                        (const tensor_t *[]){x, src, start}, NULL, out);
+    const tensor_t *in[] = {x, src, start, slots};
+    return dispatch_run(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, 4, in, NULL,
+                        out);
 }
 
 status_t op_slice_scatter_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *src,
-                           const tensor_t *start)
+                           const tensor_t *start, const tensor_t *slots)
 {
-    const tensor_t *in[] = {src, start};
-    return dispatch_run_in_place(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, x, 2,
+    const tensor_t *in[] = {src, start, slots};
+    return dispatch_run_in_place(ctx, &op_def_slice_scatter, &(slice_scatter_attrs_t){dim}, x, 3,
                                  in);
 }

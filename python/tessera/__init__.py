@@ -46,6 +46,7 @@ def load(
     limit_seconds: float | None = None,
     limit_iterations: int | None = None,
     context: int | None = None,
+    sequences: int | None = None,
 ) -> Model | LanguageModel:
     """Loads an .onnx file and freezes it, maps a .tessera file, or loads a .gguf file.
 
@@ -64,6 +65,7 @@ def load(
     TESSERA_LIMIT_TIME and TESSERA_LIMIT_ITERATIONS.
 
     context: tokens that a sequence of a .gguf file may have; None: the model's number, at most 4096.
+    sequences: most prompts that generate_all of a .gguf file runs at a time; None: 1.
 
     Raises FileError; Corrupt; or Unsupported, whose message lists all unknown operators.
     """
@@ -74,10 +76,11 @@ def load(
     settings = _settings_of(threads, limit_bytes, limit_seconds, limit_iterations)
     if path.endswith(".gguf"):
         if shapes is not None or dtype is not None or copied or unchecked:
-            raise InvalidArgument(f"{path}: a .gguf file takes only threads, limits and context")
-        return LanguageModel(path, settings, 0 if context is None else operator.index(context))
-    if context is not None:
-        raise InvalidArgument(f"{path}: context applies only to .gguf files")
+            raise InvalidArgument(f"{path}: a .gguf file takes only threads, limits, context and sequences")
+        return LanguageModel(path, settings, 0 if context is None else operator.index(context),
+                             1 if sequences is None else operator.index(sequences))
+    if context is not None or sequences is not None:
+        raise InvalidArgument(f"{path}: context and sequences apply only to .gguf files")
     if path.endswith(".tessera"):
         if shapes is not None or dtype is not None:
             raise InvalidArgument(f"{path}: shapes and dtype apply only to .onnx files")

@@ -166,9 +166,10 @@ static void check_model(context_t *ctx, const char *path, const char *model, dou
 
 static void models_of_each_architecture_agree_with_pytorch(void **state)
 {
-    static const char *const models[] = {"decoder_llama.gguf", "decoder_qwen2.gguf",
-                                         "decoder_qwen3.gguf"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const models[] = {
+        "decoder_llama.gguf",  "decoder_qwen2.gguf", "decoder_qwen3.gguf", "decoder_gemma2.gguf",
+        "decoder_gemma3.gguf", "decoder_phi3.gguf",  "decoder_yarn.gguf"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         char path[512];
         snprintf(path, sizeof path, FOLDER "%s", models[i]);
         check_model(fixture_context(state), path, models[i], 1e-4);
@@ -309,14 +310,15 @@ static void wrong_calls_are_refused(void **state)
         STATUS_INVALID_ARGUMENT, "decoder_create: the cache is s8, f32 or bf16 is possible");
     CHECK_FAILS(ctx, generator_create(ctx, FOLDER "blocks.gguf", NULL, &generator),
                 STATUS_UNSUPPORTED,
-                "architecture \"test\", only llama, qwen2 and qwen3 are supported");
+                "architecture \"test\", only llama, qwen2, qwen3, gemma2, gemma3 and phi3 are "
+                "supported");
     options.sampling = (sampling_t){.top_k = 0};
     CHECK_OK(ctx, generator_create(ctx, path, &options, &generator));
     assert_int_equal(generator_vocabulary(generator), 61);
     /* f32: 61 x 32, a norm, and two layers of two norms and seven matrices */
     assert_int_equal(generator_step_bytes(generator), 4 * (61 * 32 + 32 + 2 * 7744));
     CHECK_FAILS(ctx, generator_step(ctx, generator, &token), STATUS_INVALID_ARGUMENT,
-                "generator_logits: the sequence is empty");
+                "generator_step: the sequence is empty");
     CHECK_FAILS(ctx, generator_feed(ctx, generator, 0, tokens), STATUS_INVALID_ARGUMENT,
                 "generator_feed: 0 tokens, at least one is needed");
     CHECK_FAILS(ctx, generator_feed(ctx, generator, 1, tokens + 3), STATUS_INVALID_ARGUMENT,
@@ -393,7 +395,9 @@ static void methods_count_their_tensors(void **state)
                 "forward: 1 tensors are given, it takes");
     const tensor_t *in[] = {x};
     CHECK_FAILS(ctx, module_call_tensors(ctx, model, "blk.0.forward", 1, in, &n, &y),
-                STATUS_INVALID_ARGUMENT, "a layer takes 5 tensors, 1 are given");
+                STATUS_INVALID_ARGUMENT, "a layer takes 6 tensors, 1 are given");
+    CHECK_FAILS(ctx, module_call_tensors(ctx, model, "step", 1, in, &n, &y),
+                STATUS_INVALID_ARGUMENT, "step: 1 tensors are given, it takes 5");
     tensor_release(x);
     module_release(model);
     gguf_close(file);

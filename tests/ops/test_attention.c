@@ -114,8 +114,8 @@ static void elements_after_the_length_are_not_read(void **state)
         CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, 0, NULL, &length, &number));
         CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(2, 200, 16), (double)NAN, &bad));
         CHECK_OK(ctx, op_concat(ctx, 2, (const tensor_t *[]){k, bad}, 1, &caches[0]));
-        CHECK_OK(ctx,
-                 op_cached_attention(ctx, q, caches[0], caches[0], NULL, number, &attrs, &out[0]));
+        CHECK_OK(ctx, op_cached_attention(ctx, q, caches[0], caches[0], NULL, number, NULL, &attrs,
+                                          &out[0]));
         CHECK_OK(ctx, op_scaled_dot_product_attention(ctx, q, k, k, NULL, &attrs, &out[1]));
         CHECK_OK(ctx, tensor_max_rel_diff(ctx, out[0], out[1], &difference));
         assert_true(difference < 1e-6);
@@ -131,17 +131,17 @@ static void lengths_windows_and_caps_out_of_range_are_refused(void **state)
     tensor_t *q = randn(ctx, SHAPE(2, 1, 8)), *k = randn(ctx, SHAPE(2, 4, 8)), *out = NULL;
     tensor_t *half = NULL, *lengths = NULL, *x = NULL;
     CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), numbers, &lengths));
-    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, NULL, &out),
+    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, NULL, NULL, &out),
                 STATUS_INVALID_ARGUMENT, "cached_attention: length 5, a cache of 4 rows is given");
     CHECK_FAILS(
-        ctx, op_cached_attention(ctx, q, k, k, NULL, q, NULL, &out), STATUS_INVALID_ARGUMENT,
+        ctx, op_cached_attention(ctx, q, k, k, NULL, q, NULL, NULL, &out), STATUS_INVALID_ARGUMENT,
         "cached_attention: lengths is f32[2,1,8], query is f32[2,1,8], s64 is needed: one, or "
         "one for each index of dimension 0");
     const attention_attrs_t window = {.window = 3}, cap = {.softcap = -1};
-    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, &window, &out),
+    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, NULL, &window, &out),
                 STATUS_INVALID_ARGUMENT,
                 "cached_attention: window is 3, is_causal is false, a window needs is_causal");
-    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, &cap, &out),
+    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, lengths, NULL, &cap, &out),
                 STATUS_INVALID_ARGUMENT, "cached_attention: softcap is -1, must be 0 or positive");
     CHECK_OK(ctx, op_cast(ctx, k, DTYPE_BF16, &half));
     CHECK_FAILS(ctx, op_scaled_dot_product_attention(ctx, q, half, k, NULL, NULL, &out),
@@ -153,14 +153,40 @@ static void lengths_windows_and_caps_out_of_range_are_refused(void **state)
                 "tables are needed that broadcast to the rows of x, with an angle for each two "
                 "elements or fewer");
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(2, 3, 8), &x));
-    CHECK_FAILS(ctx, op_slice_scatter_(ctx, x, 1, k, lengths), STATUS_INVALID_ARGUMENT,
+    CHECK_FAILS(ctx, op_slice_scatter_(ctx, x, 1, k, lengths, NULL), STATUS_INVALID_ARGUMENT,
                 "slice_scatter: src is f32[2,4,8], x is f32[2,3,8], only dimension 1 may be "
                 "shorter");
-    CHECK_FAILS(ctx, op_slice_scatter_(ctx, k, 1, q, lengths), STATUS_INVALID_ARGUMENT,
+    CHECK_FAILS(ctx, op_slice_scatter_(ctx, k, 1, q, lengths, NULL), STATUS_INVALID_ARGUMENT,
                 "slice_scatter: start 4 for src f32[2,1,8], it does not fit into dimension 1 of "
                 "f32[2,4,8]");
     assert_null(out);
     tensor_t *all[] = {q, k, half, lengths, x};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
+static void wrong_slots_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t numbers[] = {1, 2}, same[] = {1, 1};
+    tensor_t *q = randn(ctx, SHAPE(2, 1, 1, 8)), *k = randn(ctx, SHAPE(2, 1, 4, 8));
+    tensor_t *slots = NULL, *twice = NULL, *flat = randn(ctx, SHAPE(2, 1, 8)), *out = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), numbers, &slots));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), same, &twice));
+    CHECK_FAILS(ctx, op_cached_attention(ctx, q, k, k, NULL, slots, slots, NULL, &out),
+                STATUS_INVALID_ARGUMENT, "cached_attention: slot 2, the caches have 2");
+    CHECK_FAILS(ctx, op_cached_attention(ctx, flat, flat, flat, NULL, slots, slots, NULL, &out),
+                STATUS_INVALID_ARGUMENT,
+                "cached_attention: slots is s64[2], query is f32[2,1,8], s64 is needed: one for "
+                "each index of dimension 0 of 4 or more");
+    CHECK_FAILS(ctx, op_slice_scatter_(ctx, k, 2, q, slots, slots), STATUS_INVALID_ARGUMENT,
+                "slice_scatter: slot 2, x is f32[2,1,4,8] and has 2");
+    CHECK_FAILS(ctx, op_slice_scatter_(ctx, k, 2, q, slots, twice), STATUS_INVALID_ARGUMENT,
+                "slice_scatter: slot 1 is given twice");
+    CHECK_FAILS(ctx, op_slice_scatter_(ctx, k, 2, q, slots, q), STATUS_INVALID_ARGUMENT,
+                "slice_scatter: slots is f32[2,1,1,8], src is f32[2,1,1,8], s64 is needed: one for "
+                "each index of dimension 0, which is not the dimension of the slice");
+    assert_null(out);
+    tensor_t *all[] = {q, k, slots, twice, flat};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
@@ -174,9 +200,9 @@ static void rows_are_added_to_a_cache(void **state)
     counters_t counters;
     double difference = 1;
     CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(2), starts, &start));
-    CHECK_OK(ctx, op_slice_scatter(ctx, cache, 1, row, start, &out));
+    CHECK_OK(ctx, op_slice_scatter(ctx, cache, 1, row, start, NULL, &out));
     const uint64_t before = (counters_read(ctx, &counters), counters_copies(&counters));
-    CHECK_OK(ctx, op_slice_scatter_(ctx, cache, 1, row, start));
+    CHECK_OK(ctx, op_slice_scatter_(ctx, cache, 1, row, start, NULL));
     counters_read(ctx, &counters);
     assert_int_equal(counters_copies(&counters), before);
     CHECK_OK(ctx, tensor_max_rel_diff(ctx, out, cache, &difference));
@@ -195,6 +221,7 @@ int main(void)
         TEST(elements_after_the_length_are_not_read),
         TEST(rows_are_added_to_a_cache),
         TEST(lengths_windows_and_caps_out_of_range_are_refused),
+        TEST(wrong_slots_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,8 @@ static void wrong_calls_are_reported(void **state)
     check("generate " SMALL " --prompt a", 1, "the file has no tokenizer", "");
     check("generate no-such-file.gguf --prompt a", 1, "no-such-file.gguf", "");
     check("generate " SMALL " --prompt a --top-p 2", 1, "top_p is 2, 0 to 1 is possible", "");
-    check("bench zoo:alexnet --prompt 3", 2, "--prompt and --decode need a file.gguf", "");
+    check("bench zoo:alexnet --prompt 3", 2, "--prompt, --decode and --sequences need a file.gguf",
+          "");
 }
 
 static void bench_measures_prompts_and_tokens(void **state)
@@ -64,6 +65,7 @@ static void bench_measures_prompts_and_tokens(void **state)
     check("bench " SMALL " --prompt 20 --decode 5 --json", 0, "", "{\"model\":");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_non_null(strstr(out, keys[i]));
     check("bench " SMALL " --prompt 20 --decode 5", 0, "", "peak memory");
+    check("bench " SMALL " --prompt 20 --decode 5 --sequences 3", 0, "", "peak memory");
 }
 
 /* The continuation that llama.cpp gives, and an answer in the form of the file's template. */
@@ -78,6 +80,18 @@ static void smollm2_continues_and_answers(void **state)
     check("generate " SMOLLM2 " --prompt 'What is the capital of France?' --chat --json", 0, "",
           "Paris");
     assert_non_null(strstr(out, "\"decode_tokens_s\":"));
+    check("generate " SMOLLM2 " --prompt 'Water is' --prompt 'The capital of France is' --tokens 4",
+          0, "", "Water is a");
+    assert_non_null(strstr(out, "\nThe capital of France is Paris"));
+    check("generate " SMOLLM2 " --prompt ''", 1, "generator_prompt: the text is empty", "");
+    check("generate " SMOLLM2 " --prompt 'a b c d e f' --context 4", 1,
+          "generator_feed: 6 tokens after 0, the capacity is 4", "");
+    check("generate " SMOLLM2 " --prompt \"$(printf 'abc\\377')\"", 1,
+          "the text is not UTF-8 at byte 3", "");
+    check("generate " SMOLLM2 " --prompt Hi --tokens 9 --context 6", 0, "", "Hi");
+    check("generate " SMOLLM2 " --prompt Hi --tokens 3 --top-k 1000000 --temperature 1", 0, "",
+          "Hi");
+    check("generate " SMOLLM2 " --prompts no-such-file", 1, "no-such-file: No such file", "");
     check("generate " SMOLLM2 " --prompt 'One, two,' --tokens 9 --temperature 0.8 --top-k 40 "
           "--seed 3",
           0, "", "One, two,");

@@ -29,7 +29,7 @@
 typedef struct bench_options {
     session_options_t session;
     const char *modes, *budget, *first_run, *optimizer, *instances;
-    int64_t n_iterations, n_warm_up, n_seconds, memory_limit, n_prompt, n_decode;
+    int64_t n_iterations, n_warm_up, n_seconds, memory_limit, n_prompt, n_decode, n_sequences;
     double tolerance; /* negative: any difference is allowed */
     bool as_json, trains;
     int n_modes;
@@ -396,6 +396,7 @@ static int generate(const char *spec, const bench_options_t *options)
     const bench_generate_options_t generating = {
         .n_prompt = options->n_prompt > 0 ? options->n_prompt : 256,
         .n_decode = options->n_decode > 0 ? options->n_decode : 64,
+        .n_sequences = options->n_sequences > 0 ? options->n_sequences : 1,
         .n_threads = options->session.n_threads,
         .as_json = options->as_json};
     return bench_generate(spec, &generating);
@@ -404,8 +405,8 @@ static int generate(const char *spec, const bench_options_t *options)
 static bool check_options(const char *spec, bench_options_t *options)
 {
     if (is_gguf(spec)) return true;
-    if (options->n_prompt > 0 || options->n_decode > 0) {
-        args_usage_error(NAME, "--prompt and --decode need a file.gguf");
+    if (options->n_prompt > 0 || options->n_decode > 0 || options->n_sequences > 0) {
+        args_usage_error(NAME, "--prompt, --decode and --sequences need a file.gguf");
         return false;
     }
     if (options->tolerance >= 0.0 && model_kind(spec) == MODEL_FROZEN) {
@@ -451,6 +452,8 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
          "tokens of the prompt of a file.gguf (256)", 1, 1 << 20},
         {"--decode", ARGS_INTEGER, &options->n_decode, "N",
          "tokens after the prompt of a file.gguf (64)", 1, 1 << 20},
+        {"--sequences", ARGS_INTEGER, &options->n_sequences, "N",
+         "sequences of a file.gguf that are generated at once (1)", 1, 256},
         SESSION_OPTIONS(options->session),
         LOADING_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},

@@ -98,7 +98,8 @@ int bench_train(const char *spec, const bench_train_options_t *options);
 /* ---- language models ---- */
 
 typedef struct bench_generate_options {
-    int64_t n_prompt, n_decode; /* tokens */
+    int64_t n_prompt, n_decode; /* tokens of each sequence */
+    int64_t n_sequences;        /* at once */
     int64_t n_threads;          /* 0: the default */
     bool as_json;
 } bench_generate_options_t;

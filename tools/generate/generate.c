@@ -6,21 +6,15 @@
 #include <string.h>
 
 #include "tensor/base/try_impl.h"
+#include "tools/generate/generate.h"
 #include "tools/support/command.h"
 #include "tools/support/print.h"
 #include "tools/support/session.h"
 #include "tools/support/stop.h"
 
-#define NAME "generate"
+#define NAME GENERATE_NAME
 #define MAX_MESSAGES 256
 #define MAX_LINE 65536
-
-typedef struct generate_options {
-    const char *prompt;
-    bool chats, as_json, has_stats;
-    int64_t n_tokens, n_context, n_threads;
-    sampling_t sampling;
-} generate_options_t;
 
 static const args_command_t command = {
     .name = NAME,
@@ -30,7 +24,8 @@ static const args_command_t command = {
     .example = "tessera generate model.gguf --prompt \"Once upon a time\" --tokens 100",
     .about = "Continues a text with a language model, token by token, until the model ends it.\n"
              "With --chat, the prompt is a message that the model answers. Without a prompt, each\n"
-             "line of stdin is a message, and the model remembers the conversation.",
+             "line of stdin is a message, and the model remembers the conversation.\n"
+             "Several prompts share each read of the weights; none sees the others.",
     .more = "Without sampling options, each token is the most likely one. The options apply in\n"
             "  this order: --repeat-penalty, --top-k, --top-p, --min-p, --temperature."};
 
@@ -40,35 +35,31 @@ typedef struct conversation {
     const generate_options_t *options;
     int n_messages;
     chat_message_t messages[MAX_MESSAGES];
-    int64_t n_prompt, n_tokens; /* tokens of the last prompt and of the last answer */
-    double prompt_ms, decode_ms;
+    generate_figures_t figures; /* figures of the last answer */
 } conversation_t;
 
 /* ---- generating ---- */
 
-static status_t feed(conversation_t *c, const char *text, bool is_chat)
+status_t generate_feed(context_t *ctx, generator_t *generator, const char *text, bool is_chat,
+                       generate_figures_t *out_figures)
 {
-    const tokenizer_t *tokenizer = generator_tokenizer(c->generator);
-    const tokenizer_options_t options = {.parses_special = is_chat, .adds_ends = !is_chat};
-    tensor_t *tokens = NULL;
-    const void *data = NULL;
-    REQUIRE(c->ctx, tokenizer != NULL, "the file has no tokenizer");
-    TRY(tokenizer_encode(c->ctx, tokenizer, text, &options, &tokens));
-    c->n_prompt = tensor_sizes(tokens)[0];
-    status_t status = tensor_data(c->ctx, tokens, &data);
-    if (status == STATUS_OK) status = generator_feed(c->ctx, c->generator, c->n_prompt, data);
-    tensor_release(tokens);
-    return status;
+    const double begin = session_now_ms();
+    const int64_t before = generator_length(generator);
+    TRY(generator_prompt(ctx, generator, text, is_chat));
+    *out_figures = (generate_figures_t){.n_prompt = generator_length(generator) - before,
+                                        .prompt_ms = session_now_ms() - begin};
+    return STATUS_OK;
 }
 
 /* Appends the text of an answer, and prints it while it is made. */
 static status_t answer(conversation_t *c, text_t *text)
 {
     const generate_options_t *options = c->options;
+    generate_figures_t *figures = &c->figures;
     int64_t token = 0;
     size_t n_printed = 0;
     const double begin = session_now_ms();
-    for (c->n_tokens = 0; c->n_tokens < options->n_tokens; c->n_tokens++) {
+    for (; figures->n_tokens < options->n_tokens; figures->n_tokens++) {
         if (generator_length(c->generator) == generator_capacity(c->generator)) break;
         TRY(generator_step(c->ctx, c->generator, &token));
         if (tokenizer_is_end(generator_tokenizer(c->generator), token)) break;
@@ -78,7 +69,7 @@ static status_t answer(conversation_t *c, text_t *text)
         fflush(stdout);
         n_printed = strlen(text_string(text));
     }
-    c->decode_ms = session_now_ms() - begin;
+    figures->decode_ms = session_now_ms() - begin;
     if (!options->as_json) print("\n");
     return STATUS_OK;
 }
@@ -101,30 +92,29 @@ static void print_json_text(const char *text)
     }
 }
 
-static void print_results(const conversation_t *c, const char *text)
+void generate_print(const generate_options_t *options, const generate_figures_t *f,
+                    const char *text)
 {
-    if (c->options->has_stats)
+    if (options->has_stats)
         print_error("prompt: %lld tokens, %.1f tokens/s\nanswer: %lld tokens, %.1f tokens/s\n",
-                    (long long)c->n_prompt, rate(c->n_prompt, c->prompt_ms), (long long)c->n_tokens,
-                    rate(c->n_tokens, c->decode_ms));
-    if (!c->options->as_json) return;
+                    (long long)f->n_prompt, rate(f->n_prompt, f->prompt_ms), (long long)f->n_tokens,
+                    rate(f->n_tokens, f->decode_ms));
+    if (!options->as_json) return;
     print("{\"text\":\"");
     print_json_text(text);
     print("\",\"prompt_tokens\":%lld,\"tokens\":%lld,\"prompt_tokens_s\":%.2f,"
           "\"decode_tokens_s\":%.2f,\"first_token_ms\":%.2f}\n",
-          (long long)c->n_prompt, (long long)c->n_tokens, rate(c->n_prompt, c->prompt_ms),
-          rate(c->n_tokens, c->decode_ms), c->prompt_ms);
+          (long long)f->n_prompt, (long long)f->n_tokens, rate(f->n_prompt, f->prompt_ms),
+          rate(f->n_tokens, f->decode_ms), f->prompt_ms);
 }
 
 /* Runs a prompt, and appends the answer to `text`. */
 static status_t generate(conversation_t *c, const char *prompt, bool is_chat, text_t *text)
 {
-    const double begin = session_now_ms();
     TRY(generator_reset(c->ctx, c->generator, NULL));
-    TRY(feed(c, prompt, is_chat));
-    c->prompt_ms = session_now_ms() - begin;
+    TRY(generate_feed(c->ctx, c->generator, prompt, is_chat, &c->figures));
     TRY(answer(c, text));
-    print_results(c, text_string(text));
+    generate_print(c->options, &c->figures, text_string(text));
     return STATUS_OK;
 }
 
@@ -167,27 +157,37 @@ static status_t reply_to_lines(conversation_t *c)
 
 static status_t run_prompt(conversation_t *c)
 {
+    const char *prompt = c->options->prompts.items[0];
     text_t text = text_begin(c->ctx);
-    if (!c->options->as_json) print("%s", c->options->prompt);
-    const status_t status = generate(c, c->options->prompt, false, &text);
+    if (!c->options->as_json) print("%s", prompt);
+    const status_t status = generate(c, prompt, false, &text);
     text_clear(&text);
     return status;
 }
 
-/* ---- command line ---- */
+static bool has_several(const generate_options_t *options)
+{
+    return options->prompts.n > 1 || options->prompts_file != NULL;
+}
+
+static status_t run_one(conversation_t *c)
+{
+    if (!c->options->chats) return run_prompt(c);
+    return c->options->prompts.n > 0 ? reply(c, c->options->prompts.items[0]) : reply_to_lines(c);
+}
 
 static bool run(const char *path, const generate_options_t *options)
 {
     const context_options_t settings = {.n_threads = (int)options->n_threads};
-    const generator_options_t generating = {.capacity = options->n_context,
-                                            .sampling = options->sampling};
+    const generator_options_t generating = {
+        .capacity = options->n_context,
+        .n_sequences = has_several(options) ? (int)options->n_sequences + 1 : 1,
+        .sampling = options->sampling};
     conversation_t c = {.options = options};
     if (stop_create(&settings, &c.ctx) != STATUS_OK) return session_check(NAME, NULL, STATUS_IO);
     status_t status = generator_create(c.ctx, path, &generating, &c.generator);
-    if (status == STATUS_OK && !options->chats)
-        status = run_prompt(&c);
-    else if (status == STATUS_OK)
-        status = options->prompt != NULL ? reply(&c, options->prompt) : reply_to_lines(&c);
+    if (status == STATUS_OK)
+        status = has_several(options) ? generate_several(c.ctx, c.generator, options) : run_one(&c);
     const bool is_done = session_check(NAME, c.ctx, status);
     for (int i = 0; i < c.n_messages; i++) free((char *)(uintptr_t)c.messages[i].content);
     generator_destroy(c.generator);
@@ -197,9 +197,13 @@ static bool run(const char *path, const generate_options_t *options)
 
 int command_generate(int argc, char **argv)
 {
-    generate_options_t o = {.n_tokens = 256};
+    generate_options_t o = {.n_tokens = 256, .n_sequences = 16};
     const args_option_t table[] = {
-        {"--prompt", ARGS_TEXT, &o.prompt, "TEXT", "the text to continue, or a message", 0, 0},
+        {"--prompt", ARGS_REPEATED, &o.prompts, "TEXT",
+         "the text to continue, or a message; may be repeated", 0, 0},
+        {"--prompts", ARGS_TEXT, &o.prompts_file, "FILE", "a file with a prompt in each line", 0,
+         0},
+        {"--sequences", ARGS_INTEGER, &o.n_sequences, "N", "most prompts at a time (16)", 1, 255},
         {"--chat", ARGS_FLAG, &o.chats, NULL, "answer messages, with the file's chat template", 0,
          0},
         {"--tokens", ARGS_INTEGER, &o.n_tokens, "N", "maximum number of tokens of an answer (256)",
@@ -227,6 +231,7 @@ int command_generate(int argc, char **argv)
     if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, &operands,
                     &code))
         return code;
-    if (o.prompt == NULL && !o.chats) return args_usage_error(NAME, "--prompt or --chat is needed");
+    if (o.prompts.n == 0 && o.prompts_file == NULL && !o.chats)
+        return args_usage_error(NAME, "--prompt or --chat is needed");
     return run(operands.items[0], &o) ? EXIT_DONE : EXIT_FAILED;
 }

@@ -55,11 +55,11 @@ CALL(group_norm, in[0], 2, in[1], in[2], 0.25)
 CALL(instance_norm, in[0], in[1], in[2], 0.25)
 CALL(scaled_dot_product_attention, in[0], in[1], in[2], in[3],
      (&(attention_attrs_t){.is_causal = true, .enable_gqa = true, .scale = 0.3}))
-CALL(cached_attention, in[0], in[1], in[2], in[3], in[4],
+CALL(cached_attention, in[0], in[1], in[2], in[3], in[4], in[5],
      (&(attention_attrs_t){
          .is_causal = true, .enable_gqa = true, .scale = 0.3, .window = 2, .softcap = 0.7}))
 CALL(rotary_embedding, in[0], in[1], in[2], true)
-CALL(slice_scatter, in[0], 1, in[1], in[2])
+CALL(slice_scatter, in[0], 1, in[1], in[2], in[3])
 CALL(lrn, in[0], 3, 0.5, 0.7, 2.0)
 CALL(fold_weight, in[0], in[1], in[2],
      (&(fold_attrs_t){.epsilon = 0.1, .groups = 2, .transposed = true}))
@@ -365,10 +365,10 @@ static const row_t rows[] = {
     {"group_norm", "(f32[3,4,5], f32[4], f32[4]) num_groups=4 epsilon=0.25", call_instance_norm},
     ROW(scaled_dot_product_attention, "(f32[4,3,5], f32[2,6,5], f32[2,6,7], f32[3,6]) "
                                       "is_causal=true enable_gqa=true scale=0.3"),
-    ROW(cached_attention, "(f32[4,3,5], f32[2,6,5], f32[2,6,7], f32[3,6], s64[]<5) is_causal=true "
-                          "enable_gqa=true scale=0.3 window=2 softcap=0.7"),
+    ROW(cached_attention, "(f32[3,4,3,5], f32[2,2,6,5], f32[2,2,6,7], f32[3,6], s64[]<5, s64[3]<2) "
+                          "is_causal=true enable_gqa=true scale=0.3 window=2 softcap=0.7"),
     ROW(rotary_embedding, "(f32[4,3,7], f32[3,2], f32[3,2]) interleaved=true"),
-    ROW(slice_scatter, "(f32[4,7], f32[4,3], s64[4]<4) dim=1"),
+    ROW(slice_scatter, "(f32[4,7], f32[1,3], s64[1]<4, s64[1]<4) dim=1"),
     ROW(lrn, "(f32[2,7,3,3]) size=3 alpha=0.5 beta=0.7 k=2.0"),
     ROW(fold_weight, "(f32[6,3,2], f32[6], f32[6]+) epsilon=0.1 groups=2 transposed=true"),
     ROW(fold_bias, "(f32[6,3,2], f32[9], f32[1,9,1], f32[9,1], f32[9], f32[9]+) epsilon=0.1 "

@@ -157,7 +157,9 @@ def nms(iou_threshold, score_threshold=-float("inf"), most=None, is_center=False
 
 def cached(window=0, softcap=0, scale=None):
     """Causal attention of the last rows that are valid, of all that precede them in the cache."""
-    def run(q, k, v, mask, lengths):
+    def run(q, k, v, mask, lengths, slots=None):
+        if slots is not None:
+            k, v = k[slots], v[slots]
         heads = q.shape[-3] // k.shape[-3]
         k, v = k.repeat_interleave(heads, -3), v.repeat_interleave(heads, -3)
         rows = lengths.reshape([-1] + [1] * (q.dim() - 1)) - q.shape[-2] + torch.arange(
@@ -301,12 +303,14 @@ CASES = [
      F.scaled_dot_product_attention),
     ("scaled_dot_product_attention(f32[3,4], f32[5,4], f32[5,3], bool[3,1])",
      F.scaled_dot_product_attention),
-    ("cached_attention(f32[2,4,1,8]*4, f32[2,2,9,8]*4, f32[2,2,9,3], none, s64[2]<9) "
+    ("cached_attention(f32[2,4,1,8]*4, f32[2,2,9,8]*4, f32[2,2,9,3], none, s64[2]<9, none) "
      "is_causal=true enable_gqa=true", cached(window=0)),
-    ("cached_attention(f32[4,3,8]*4, f32[2,9,8]*4, f32[2,9,3], none, s64[]<10) is_causal=true "
-     "enable_gqa=true window=3 softcap=2 scale=0.7", cached(window=3, softcap=2, scale=0.7)),
-    ("cached_attention(f32[4,1,16]*4, f32[2,9,16]*4, f32[2,9,16], none, s64[]<10) is_causal=true "
-     "enable_gqa=true window=3 softcap=2", cached(window=3, softcap=2)),
+    ("cached_attention(f32[4,3,8]*4, f32[2,9,8]*4, f32[2,9,3], none, s64[]<10, none) "
+     "is_causal=true enable_gqa=true window=3 softcap=2 scale=0.7", cached(window=3, softcap=2, scale=0.7)),
+    ("cached_attention(f32[4,1,16]*4, f32[2,9,16]*4, f32[2,9,16], none, s64[]<10, none) "
+     "is_causal=true enable_gqa=true window=3 softcap=2", cached(window=3, softcap=2)),
+    ("cached_attention(f32[3,4,1,8], f32[2,2,9,8], f32[2,2,9,3], none, s64[3]<9, s64[3]<2) "
+     "is_causal=true enable_gqa=true", cached()),
     ("rotary_embedding(f32[2,3,8], f32[3,4], f32[3,4])", rotary(False)),
     ("rotary_embedding(f32[2,3,8], f32[3,4], f32[3,4]) interleaved=true", rotary(True)),
     ("rotary_embedding(f32[2,3,9], f32[3,2], f32[3,2])", rotary(False)),
@@ -489,10 +493,12 @@ CASES = [
     ("gather_nd(f32[3,3,5], s64[2,7,2]<3)", lambda x, i: x[i[..., 0], i[..., 1]]),
     ("gather_nd(f32[2,5,3], s64[2,7,1]<5) batch_dims=1",
      lambda x, i: torch.stack([x[b][i[b, :, 0]] for b in range(2)])),
-    ("slice_scatter(f32[7,3], f32[2,3], s64[]<6)",
-     lambda x, y, s: torch.slice_scatter(x, y, 0, int(s), int(s) + 2)),
-    ("slice_scatter(f32[2,7,3], f32[2,3,3], s64[2]<5) dim=1", lambda x, y, s: torch.stack(
+    ("slice_scatter(f32[7,3], f32[2,3], s64[]<6, none)",
+     lambda x, y, s, i: torch.slice_scatter(x, y, 0, int(s), int(s) + 2)),
+    ("slice_scatter(f32[2,7,3], f32[2,3,3], s64[2]<5, none) dim=1", lambda x, y, s, i: torch.stack(
         [torch.slice_scatter(x[n], y[n], 0, int(s[n]), int(s[n]) + 3) for n in range(2)])),
+    ("slice_scatter(f32[5,7,3], f32[1,3,3], s64[1]<5, s64[1]<5) dim=1", lambda x, y, s, i: (
+        x.index_copy(0, i, torch.slice_scatter(x[i], y, 1, int(s), int(s) + 3)))),
     ("scatter(f32[2,17,3], s64[2,3,2]<17, f32[2,4,3]) dim=1", lambda x, i, s: x.scatter(1, i, s)),
     ("scatter(f32[5,3], s64[7,3]<5, f32[7,3]) reduction=\"add\"",
      lambda x, i, s: x.scatter_reduce(0, i, s, "sum")),
