@@ -4,8 +4,7 @@
  *
  *   %1 = conv2d(%x, ...)       [1,64,224,224]: 12.8 MB         for each of 14 bands:
  *   %2 = conv2d(%1, ...)       [1,64,224,224]: 12.8 MB             18 rows of %1, 16 rows of %2,
- *   %3 = max_pool2d(%2)        [1,64,112,112]: 3.2 MB              and 8 rows of %3, at their
- * offset
+ *   %3 = max_pool2d(%2)        [1,64,112,112]: 3.2 MB              8 rows of %3
  *
  * Such steps are a chain. A value inside a chain needs memory for the rows of a band, and for those
  * before it that the next step still reads. They are moved to the front of the buffer when the next
