@@ -342,7 +342,7 @@ static void set_memory(plan_t *plan, plan_chain_t *chain)
 static status_t add_chain(const banding_t *b, const choice_t *choice)
 {
     plan_t *plan = b->plan;
-    int capacity = plan->n_chains, at = plan->n_chains;
+    int capacity = plan->n_chains;
     plan_chain_t chain = {.first_step = choice->first_step, .n_steps = choice->n_steps};
     const size_t n = (size_t)choice->n_bands * (size_t)choice->n_steps;
     TRY(context_grow(b->ctx, &plan->chains, &capacity, plan->n_chains + 1, sizeof *plan->chains));
@@ -356,6 +356,7 @@ static status_t add_chain(const banding_t *b, const choice_t *choice)
                 keep_alive(plan, step->sources[i].root, &chain);
         keep_alive(plan, step->output_roots[0], &chain);
     }
+    int at = plan->n_chains;
     for (; at > 0 && plan->chains[at - 1].first_step > chain.first_step; at--)
         plan->chains[at] = plan->chains[at - 1];
     plan->chains[at] = chain;

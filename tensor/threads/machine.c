@@ -11,9 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/base/api.h"
+
 enum { MAX_PATH = 4096, MAX_LINE = 16384, MAX_CACHES = 16 };
 
 /* Reads the first line of a file in /sys/devices/system; false if there is none. */
+static bool read_line(char *out_line, const char *root, const char *format, ...)
+    TESSERA_PRINTF(3, 4);
+
 static bool read_line(char *out_line, const char *root, const char *format, ...)
 {
     char path[MAX_PATH];
