@@ -77,19 +77,20 @@ static size_t read_size(const char *text)
     return end != text && n <= SIZE_MAX >> shift ? (size_t)n << shift : 0;
 }
 
+#define CACHE "cpu/cpu%d/cache/index%d/%s"
+
 /* Finds the last-level cache of a processor, and sets it for all processors that share it. */
 static void read_cache(const char *root, int number, machine_t *machine)
 {
     char line[MAX_LINE];
     machine_set_t shared;
     for (int i = 0; i < MAX_CACHES; i++) {
-        const char *folder = "cpu/cpu%d/cache/index%d/%s";
-        if (!read_line(line, root, folder, number, i, "level")) return;
+        if (!read_line(line, root, CACHE, number, i, "level")) return;
         const int level = (int)strtol(line, NULL, 10);
         if (level < 2 || level <= machine->processors[number].cache_level) continue;
-        if (!read_line(line, root, folder, number, i, "size")) continue;
+        if (!read_line(line, root, CACHE, number, i, "size")) continue;
         const size_t bytes = read_size(line);
-        if (!read_line(line, root, folder, number, i, "shared_cpu_list") ||
+        if (!read_line(line, root, CACHE, number, i, "shared_cpu_list") ||
             read_list(line, &shared) < 1 || !shared.has[number])
             continue;
         for (int p = 0; p < MACHINE_MOST; p++) {
