@@ -152,7 +152,8 @@ static status_t read_file(context_t *ctx, safetensors_t *file)
     return STATUS_OK;
 }
 
-/* Reads the length of the header, and as much of the header as the file contains. */
+/* Reads the length of the header, and as much of the header as the file contains; of other files as
+ * many bytes as tell their kind. */
 static status_t read_head(context_t *ctx, const char *path, const file_mapping_t *source,
                           void **out_head)
 {
@@ -163,6 +164,7 @@ static status_t read_head(context_t *ctx, const char *path, const file_mapping_t
     TRY(file_read(ctx, path, source, 0, n, bytes));
     for (int i = SAFETENSORS_LENGTH_BYTES - 1; i >= 0; i--) length = length << 8 | bytes[i];
     if (length <= SAFETENSORS_HEADER_MAX && length <= size - n) n += (size_t)length;
+    if (n < FILE_KIND_BYTES) n = size < FILE_KIND_BYTES ? size : FILE_KIND_BYTES;
     TRY(context_get(ctx, n, "the header of a safetensors file", out_head));
     status_t status = file_read(ctx, path, source, 0, n, *out_head);
     if (status == STATUS_OK) return STATUS_OK;

@@ -13,6 +13,9 @@ typedef enum file_kind {
     FILE_OTHER
 } file_kind_t;
 
+/* file_check_kind reads at most this many bytes. */
+#define FILE_KIND_BYTES 23
+
 /* Fails with CORRUPT if the first bytes belong to another known kind; the message names that kind
  * and says what to do: "onnx: m.onnx has the first bytes of a .tessera file: ...". Returns OK for
  * the expected kind, and for unknown bytes, which the caller checks. */
