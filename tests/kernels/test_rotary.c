@@ -23,7 +23,7 @@ static void check(isa_t isa, bool is_interleaved, int64_t n)
                       second = is_interleaved ? first + 1 : n + i;
         const double a = x[first], b = x[second], c = cosines[i], s = sines[i];
         const double wanted[] = {a * c - b * s, b * c + a * s};
-        if (!(fabs(out[first] - wanted[0]) <= 2e-6 && fabs(out[second] - wanted[1]) <= 2e-6))
+        if (!(fabs(out[first] - wanted[0]) <= 4e-6 && fabs(out[second] - wanted[1]) <= 4e-6))
             fail_msg("%s, %lld pairs%s, pair %lld: (%.9g, %.9g), wanted (%.9g, %.9g)",
                      isa_name(isa), (long long)n, is_interleaved ? " of neighbours" : "",
                      (long long)i, (double)out[first], (double)out[second], wanted[0], wanted[1]);
