@@ -130,19 +130,12 @@ static void multiply_part(const grouped_columns_t *columns, int64_t block, int v
 
 static void blocks(const grouped_columns_t *columns, int64_t first, int64_t last)
 {
-    for (int64_t block = first; block < last; block++)
-        for (int v = 0; v < VECTORS; v++)
-            for (int part = 0; part < columns->n_parts; part++)
-                multiply_part(columns, block, v, part);
+    multiply_blocks(columns, first, last, multiply_part);
 }
 
 static void divide(int64_t n_rows, grouped_columns_t *columns)
 {
-    static const int numbers[] = {1, 2, 3, 4, 6, 8};
-    int i = 0;
-    columns->n_parts = n_rows > MOST_ROWS ? 2 : 1;
-    while (numbers[i] * columns->n_parts < n_rows) i++;
-    columns->n_rows = numbers[i];
+    divide_rows(n_rows, MOST_ROWS, columns);
 }
 
 static void turn_part(const grouped_columns_t *columns, int64_t group, int part)

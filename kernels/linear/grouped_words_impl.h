@@ -74,6 +74,30 @@ KERNEL_INLINE vector_u32_t load_words(const char *words, int v)
     return loaded;
 }
 
+/* ---- rows and blocks ---- */
+
+/* Divides rows of x into parts of equal size, of at most `most` rows. The loops are compiled for
+ * these numbers of rows. */
+KERNEL_INLINE void divide_rows(int64_t n_rows, int most, grouped_columns_t *columns)
+{
+    static const int numbers[] = {1, 2, 3, 4, 6, 8};
+    int i = 0;
+    columns->n_parts = (int)((n_rows + most - 1) / most);
+    while (numbers[i] * columns->n_parts < n_rows) i++;
+    columns->n_rows = numbers[i];
+}
+
+/* Computes blocks [first, last) of outputs. `multiply` computes vector v of a block for a part of
+ * the rows. */
+KERNEL_INLINE void multiply_blocks(const grouped_columns_t *columns, int64_t first, int64_t last,
+                                   void (*multiply)(const grouped_columns_t *columns, int64_t block,
+                                                    int v, int part))
+{
+    for (int64_t block = first; block < last; block++)
+        for (int v = 0; v < VECTORS; v++)
+            for (int part = 0; part < columns->n_parts; part++) multiply(columns, block, v, part);
+}
+
 KERNEL_INLINE void finish_rows(const grouped_columns_t *columns, int64_t output, int part,
                                const vector_t *total)
 {
